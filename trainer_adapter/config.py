@@ -120,6 +120,8 @@ class TrainConfig(SetRows):
     def _check(self) -> "TrainConfig":
         if self.set is not None and self.data is not None:
             raise ValueError("give a neighbor set with --set, or an export with --data, not both.")
+        if self.cpu and self.devices > 1:
+            raise ValueError("--cpu uses one machine and one process. Remove --gpus and --nodes.")
         fields, of_set = type(self).model_fields, (*SetRows.model_fields, "prompt_file")
         given = [name for name in of_set if getattr(self, name) != fields[name].default]
         if self.data is not None and given:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from evaluator.grading import AnswerKind
 from evaluator.grading.extraction import gold_answer
-from rephraser.sets import read_published
+from rephraser.sets.reimport import read_published
 from service.errors import InputError, PrerequisiteError
 from service.questions.files import read_objects
 from trainer_adapter.record import RolloutRecord, RolloutWriter

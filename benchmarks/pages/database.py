@@ -19,11 +19,11 @@ from rollout_shards import add_training, make_record
 from runs import Proposed, add_ask, add_run, completion, make_spec
 
 from evaluator.evals.problems import make_problem
-from rephraser import sets
 from rephraser.questions.store import Member, members_hash, store_set
 from rephraser.reviews.audit import open_audit
 from rephraser.reviews.store import Decision, record_reviews
 from rephraser.run.spec import PROPOSE
+from rephraser.sets.publish import publish
 from service.database import Database
 from service.questions.question import Question, make_question
 from service.runs.store import Run, open_run
@@ -153,8 +153,8 @@ def _propose(text: str, strategy: str, ask: int, chance: random.Random) -> Propo
 def make_sets_and_reviews(db: Database, run: Run, questions: Sequence[Question]) -> None:
     """Publish three versions, draw an audit, and let two reviewers decide on it."""
     chance = random.Random(1)
-    sets.publish(db, "math-ta", run=run.name, n=2)
-    sets.publish(db, "math-ta", run=run.name, n=3)
+    publish(db, "math-ta", run=run.name, n=2)
+    publish(db, "math-ta", run=run.name, n=3)
     audit, _ = open_audit(db, run, size=min(400, len(questions)), seed=1)
     with db.write() as session:
         for reviewer in ("ada", "ben"):
@@ -164,7 +164,7 @@ def make_sets_and_reviews(db: Database, run: Run, questions: Sequence[Question])
                 made: tuple[Any, str] = ("accepted", "") if accepts else ("rejected", "another problem")
                 decisions.append(Decision(member.candidate_id, *made, reviewer, audit.id))
             record_reviews(session, decisions)
-    sets.publish(db, "math-ta", run=run.name, n=3)
+    publish(db, "math-ta", run=run.name, n=3)
 
 
 def make_evaluation(db: Database, texts: Texts, scale: float) -> None:

@@ -28,7 +28,7 @@ from evaluator.signal.groups import count_groups
 from evaluator.signal.rates import fit_rates
 from rephraser.checks.text import distance
 from rephraser.config import MIN_DISTANCE
-from rephraser.sets import Adaptive, Selection, draft
+from rephraser.sets.publish import Adaptive, Selection, draft
 from service.database import Database
 from ui.shipped_demo.unpacking import SHIPPED, unpack
 

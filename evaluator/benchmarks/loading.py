@@ -97,7 +97,7 @@ def load_benchmark(
         origin = {**named, "commit": opened.origin["commit"]}
     else:
         opened = open_file(Path(source))
-        origin = {"file": opened.name, "sha256": opened.origin["sha256"]}
+        origin = {"file": Path(source).name, "sha256": opened.origin["sha256"]}
     images = RowImages(opened.folder, SETTING.format("images"))
     own = benchmark.name not in BENCHMARKS
     exact = own or source is None

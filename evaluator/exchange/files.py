@@ -388,7 +388,7 @@ def _open(path: Path, form: Format | None, columns: Mapping[str, str]) -> Respon
         wanted = [name for each in names.values() if (name := column_of(each, present))]
         parts, scorer = partial(_parts_of_row, names), names.get("score")
     return ResponseFile(
-        source.name,
+        path.name,
         form,
         str(source.origin["sha256"]),
         lambda: _read(source, list(dict.fromkeys(wanted)), parts, names),

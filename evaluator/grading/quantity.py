@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from evaluator.grading import structure
-from evaluator.grading.arithmetic import same_value
 from evaluator.grading.steps import PartComparison, Step
 from evaluator.grading.types import (
     DIFFERENT,
@@ -316,6 +315,8 @@ def compare_bases(gold: str, answer: str, _: PartComparison) -> Grade | None:
 def compare_expressions(gold: str, answer: str, comparison: PartComparison) -> Grade:
     """Compare by value if arithmetic is enough, else by algebra."""
     if comparison.limit is None:
+        from evaluator.grading.arithmetic import same_value  # loads mpmath
+
         if (same := same_value(gold, answer)) is not None:
             return SYMBOLIC if same else DIFFERENT
         if latex_of(gold) is None and latex_of(answer) is None:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from rephraser.candidates import find_candidate
 from rephraser.reviews.audit import Audit
 from rephraser.reviews.store import Decision, ReviewItem, read_items
-from service.errors import InputError, NotFoundError
+from service.errors import InputError, NotFoundError, first_lines
 from service.questions.files import read_objects
 from service.writing import write_text
 
@@ -96,41 +96,51 @@ def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> int:
 def read_sheet(
     session: Session, path: Path, *, reviewer: str | None, audit_id: int | None
 ) -> tuple[list[Decision], int]:
-    """Return the decisions of a file, and the number of rows without one; errors name the line.
+    """Return the decisions of a file, and the number of rows without one; an error names the bad lines.
 
     `reviewer` and `audit_id` apply to rows without their own. A repeated row counts once.
     """
     decisions: dict[tuple[str, str, int | None], tuple[int, Decision]] = {}
-    blank = 0
+    blank, problems = 0, []
     for number, values in read_objects(path, 'like {"candidate": ..., "decision": ..., "reason": ...}'):
-        place = f"{path}:{number}"
         try:
-            row = _SheetRow.model_validate(values)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise InputError(f'{place}: "{first["loc"][0]}" is {first["input"]!r}: {first["msg"]}.') from None
-        if not row.decision:
-            blank += 1
-            continue
-        if row.audit is not None and audit_id is not None and row.audit != audit_id:
-            raise InputError(f"{place}: belongs to audit {row.audit}, not to --audit {audit_id}.")
-        try:
-            decision = Decision(
-                candidate_id=find_candidate(session, row.candidate).id,
-                decision="accepted" if row.decision.startswith("accept") else "rejected",
-                reason=row.reason or "",
-                reviewer=row.reviewer or reviewer or "",
-                audit_id=audit_id if row.audit is None else row.audit,
-            )
+            decision = _read_decision(session, values, reviewer, audit_id)
+            if decision is None:
+                blank += 1
+                continue
+            key = (decision.candidate_id, decision.reviewer, decision.audit_id)
+            earlier = decisions.setdefault(key, (number, decision))
+            if earlier[1] != decision:
+                raise InputError(
+                    f"contradicts line {earlier[0]} about {decision.candidate_id}. Keep one of them."
+                )
         except (InputError, NotFoundError) as error:
-            raise type(error)(f"{place}: {error}") from error
-        key = (decision.candidate_id, decision.reviewer, decision.audit_id)
-        earlier = decisions.setdefault(key, (number, decision))
-        if earlier[1] != decision:
-            raise InputError(
-                f"{place}: contradicts line {earlier[0]} about {decision.candidate_id}. Keep one of them."
-            )
+            problems.append(f"{path}:{number}: {error}")
+    if problems:
+        rows = f"{len(problems)} row{'s' * (len(problems) > 1)}"
+        raise InputError(f"{path}: {rows} cannot be used, so nothing was recorded:{first_lines(problems)}")
     if not decisions:
         rows = f"none of its {blank} rows has" if blank else "no row has"
         raise InputError(f'{path}: {rows} a "decision". Fill in accept or reject.')
     return [decision for _, decision in decisions.values()], blank
+
+
+def _read_decision(
+    session: Session, values: Mapping[str, Any], reviewer: str | None, audit_id: int | None
+) -> Decision | None:
+    try:
+        row = _SheetRow.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise InputError(f'"{first["loc"][0]}" is {first["input"]!r}: {first["msg"]}.') from None
+    if not row.decision:
+        return None
+    if row.audit is not None and audit_id is not None and row.audit != audit_id:
+        raise InputError(f"belongs to audit {row.audit}, not to --audit {audit_id}.")
+    return Decision(
+        candidate_id=find_candidate(session, row.candidate).id,
+        decision="accepted" if row.decision.startswith("accept") else "rejected",
+        reason=row.reason or "",
+        reviewer=row.reviewer or reviewer or "",
+        audit_id=audit_id if row.audit is None else row.audit,
+    )

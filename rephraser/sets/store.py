@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
-from evaluator.passk.intervals import exact_interval
 from rephraser.candidates import PENDING, STATUSES, candidate_id, standing_counts
 from rephraser.questions.store import QUESTION_COLUMNS, as_question
 from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader, set_hash, set_id
@@ -358,5 +357,9 @@ def _rate(strategy: str, proposals: Sequence[Mapping[str, Any]]) -> dict[str, An
     counts = {"strategy": strategy, "accepted": accepted, "judged": judged, "unverified": unverified}
     # Without a solver only structural checks and reviews decide; a share of those few would mislead.
     measured = judged > 0 and (accepted > 0 or unverified == 0)
-    low, high = exact_interval(accepted, judged) if measured else (None, None)
+    low = high = None
+    if measured:
+        from evaluator.passk.intervals import exact_interval  # loads numpy
+
+        low, high = exact_interval(accepted, judged)
     return {**counts, "rate": accepted / judged if measured else None, "low": low, "high": high}

@@ -135,7 +135,7 @@ class RemoteEndpoint(ServedEndpoint):
         return field not in self._lacks
 
     async def open(self) -> None:
-        """Check the key, load what litellm's first call needs, and ask servers what they serve."""
+        """Check the key, ask servers what they serve, and load what litellm's first call needs."""
         if self.provider == OWN_SERVER and self.base is None:  # litellm would ask OpenAI
             raise PrerequisiteError(
                 f"{self.model} needs the address of its server: --base-url http://HOST:8000/v1"
@@ -144,13 +144,13 @@ class RemoteEndpoint(ServedEndpoint):
             variables = " and ".join(self._missing)
             raise PrerequisiteError(f"{self.model} needs an API key: set {variables} in the environment.")
         self._in_use.add(self)
+        if self.base is not None or self.provider == "openai":  # others have no list of models in its form
+            await self.survey()
         if self.base is not None:
             # The first call takes a second or more; nothing is sent, as the address does not exist.
             nowhere = {**self._fixed, "api_base": "none://none", "api_key": NO_KEY, "max_tokens": 1}
             with contextlib.suppress(Exception):
                 await litellm.acompletion(**nowhere, messages=[{"role": "user", "content": ""}])
-        if self.base is not None or self.provider == "openai":  # others have no list of models in its form
-            await self.survey()
 
     async def look(self, server: Server) -> Serving | Fault:
         """Query what a server serves, at no cost; return the fault that a request would also get."""
@@ -165,7 +165,7 @@ class RemoteEndpoint(ServedEndpoint):
             entries: dict[str, dict[str, Any]] = {str(entry["id"]): entry for entry in listed}
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             fault = classify(error)
-            return replace(fault, message=f"{base}/models cannot be used: {fault}")
+            return replace(fault, message=f"{base}/models cannot be used ({str(fault).rstrip('.')})")
         except (ValueError, KeyError, TypeError):
             words = f"{base} does not speak OpenAI's protocol: {shorten(response.text)}"
             return Fault(UNKNOWN_MODEL, words)

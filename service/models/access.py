@@ -48,6 +48,11 @@ class Access(Config):
                     f"the address of {parts.hostname} contains a user name or password, which cannot be "
                     "combined with an API key. Remove it, or let your own proxy add it."
                 )
+            if parts.scheme not in ("http", "https"):
+                host = redact(address.rpartition("@")[2])  # without a password
+                raise ValueError(
+                    f"{host} must start with http:// or https://, as in http://localhost:8000/v1."
+                )
             if plain.count(address) > 1:
                 raise ValueError(f"{address} appears twice. Give each server once.")
         return plain

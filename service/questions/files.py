@@ -84,16 +84,16 @@ def open_file(path: Path, or_else: str = "") -> Source:
     origin = {"source": str(path), "format": kind, "sha256": digest}
     if kind == "parquet":
         names, read = _open_parquet(path)
-        return Source(path.name, path.stem, names, read, origin, path.parent)
+        return Source(str(path), path.stem, names, read, origin, path.parent)
     read_text = _read_csv if kind == "csv" else _read_json
     head = list(islice(read_text(path), ROWS_LOOKED_AT))
     if not head:
-        raise InputError(f"{path.name}: contains no rows.")
+        raise InputError(f"{path}: contains no rows.")
     columns = tuple(dict.fromkeys(name for row in head for name in row.values))
     bad = [f"{row.place}: {row.problem}" for row in head if row.problem]
     if bad and not columns:
-        raise InputError(f"{path.name}: none of the first {len(head)} rows can be used:{first_lines(bad)}")
-    return Source(path.name, path.stem, columns, lambda wanted: read_text(path), origin, path.parent)
+        raise InputError(f"{path}: none of the first {len(head)} rows can be used:{first_lines(bad)}")
+    return Source(str(path), path.stem, columns, lambda wanted: read_text(path), origin, path.parent)
 
 
 def read_objects(path: Path, like: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
@@ -120,7 +120,7 @@ def _read_json(path: Path) -> Rows:
         raise InputError(f"{path}: is one JSON object. Write its rows as JSON Lines or as an array.")
     for row, (number, value) in enumerate(_parse_lines(path, 'like {"question": ...}', _load_json)):
         values, problem = ({}, value) if isinstance(value, str) else (value, "")
-        yield RawRow(row, f"{path.name}:{number}", values, problem)
+        yield RawRow(row, f"{path}:{number}", values, problem)
 
 
 def _read_json_array(path: Path) -> Rows:
@@ -133,7 +133,7 @@ def _read_json_array(path: Path) -> Rows:
             f"{path}: starts like a JSON array, but is not a complete one ({error}). The file may be cut off."
         ) from error
     for row, value in enumerate(values):
-        place = f"{path.name}: row {row}"
+        place = f"{path}: row {row}"
         problem = "" if isinstance(value, dict) else "not a JSON object"
         yield RawRow(row, place, {} if problem else value, problem)
 
@@ -188,7 +188,7 @@ def _read_csv(path: Path) -> Rows:
             try:
                 yield _decode(line)
             except ValueError as error:
-                raise InputError(f"{path.name}:{number}: {error}.") from error
+                raise InputError(f"{path}:{number}: {error}.") from error
 
     csv.field_size_limit(LONGEST_CSV_FIELD)
     reader = csv.reader(decoded(), delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
@@ -196,13 +196,17 @@ def _read_csv(path: Path) -> Rows:
     row, line = 0, 1
     try:
         for cells in reader:
-            place, line = f"{path.name}:{line}", reader.line_num + 1
+            place, line = f"{path}:{line}", reader.line_num + 1
             if not cells:
                 continue
             if not header:
                 header = [cell.strip() for cell in cells]
                 if twice := [name for name in header if header.count(name) > 1]:
                     raise InputError(f'{place}: the header contains the column "{twice[0]}" twice.')
+                if len(header) == 1 and not {*header[0]}.isdisjoint(";,\t"):
+                    raise InputError(
+                        f"{place}: the header is one column. Separate columns by commas, or tabs in a .tsv."
+                    )
                 continue
             if len(cells) == len(header):
                 yield RawRow(row, place, dict(zip(header, cells, strict=True)))
@@ -212,7 +216,7 @@ def _read_csv(path: Path) -> Rows:
             row += 1
     except csv.Error as error:
         problem = f"not valid CSV ({error}). A quote may be unclosed, or the file cut off"
-        yield RawRow(row, f"{path.name}:{line}", {}, problem)
+        yield RawRow(row, f"{path}:{line}", {}, problem)
 
 
 def number_rows(name: str, batches: Iterable[Any]) -> Rows:
@@ -230,7 +234,7 @@ def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] 
 
     def read(wanted: Sequence[str] | None) -> Rows:
         try:
-            yield from number_rows(path.name, file.iter_batches(batch_size=rows, columns=wanted))
+            yield from number_rows(str(path), file.iter_batches(batch_size=rows, columns=wanted))
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise damaged(error) from error
 

@@ -335,7 +335,7 @@ def test_questions_are_found_in_a_benchmark(by, row, place, tmp_path):
         (
             '{"text"\n' * 300,
             {},
-            r"none of the first 200 rows can be used:(\n  r.jsonl:\d: .*){5}\n  and 195 more",
+            r"none of the first 200 rows can be used:(\n  .*r.jsonl:\d: .*){5}\n  and 195 more",
         ),
     ],
 )

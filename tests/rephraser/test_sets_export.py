@@ -15,8 +15,10 @@ from pictures import picture
 from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 from sqlalchemy import text
 
-from rephraser import sets
-from rephraser.sets import read_published
+from rephraser.sets.export import export_set
+from rephraser.sets.publish import publish
+from rephraser.sets.reimport import import_set, read_published, read_set
+from rephraser.sets.store import list_sets, load_set, verify
 from service.database import Database
 from service.errors import InputError
 from service.questions.images import load_images, read_image, store_images
@@ -52,7 +54,7 @@ def _run(db):
 @pytest.fixture
 def header(db):
     add_review(db, make_question("What is 2+3?", "5"), "2 plus 3?", "accepted")
-    return sets.publish(db, "math", run="unlabelled", include=("accepted", "unverified")).header
+    return publish(db, "math", run="unlabelled", include=("accepted", "unverified")).header
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -67,7 +69,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 def test_an_export_holds_everything_and_reads_back_to_the_same_hash(db, header, tmp_path, form):
     name = FORMS[form]
     path = tmp_path / name
-    assert sets.export_set(db, "math@1", path, form) == header
+    assert export_set(db, "math@1", path, form) == header
     rows = read_rows(path)
     assert [row["question"] for row in rows] == [ODD, "What is 2+3?", "Double 8."]
     double = {"id": make_question("Double 8.", "").id, "question": "Double 8.", "answer": "", "kind": "latex"}
@@ -88,13 +90,13 @@ def test_an_export_holds_everything_and_reads_back_to_the_same_hash(db, header, 
     }
     assert (unverified["verdict"], unverified["posterior"]) == ("unverified", None)
     with open_empty(tmp_path / "other.db") as other:
-        imported = sets.import_set(other, sets.read_set(tmp_path / name), "copy")
+        imported = import_set(other, read_set(tmp_path / name), "copy")
         with other.read() as session:
-            assert not sets.verify(session, "copy@1").problems
+            assert not verify(session, "copy@1").problems
             assert load_images(session, [RED.id, BLUE.id]) == {RED.id: RED, BLUE.id: BLUE}
-            copied = sets.load_set(session, "copy").entries
+            copied = load_set(session, "copy").entries
     with db.read() as session:
-        assert copied == sets.load_set(session, "math").entries == tuple(read_published(str(tmp_path / name)))
+        assert copied == load_set(session, "math").entries == tuple(read_published(str(tmp_path / name)))
     assert imported.created
     assert imported.header.content_hash == header.content_hash
     assert imported.header.counts == header.counts
@@ -111,13 +113,13 @@ def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
 
 def test_edited_rows_are_refused_unless_accepted(db, header, tmp_path):
     path = tmp_path / "a.jsonl"
-    sets.export_set(db, "math", path, "jsonl")
+    export_set(db, "math", path, "jsonl")
     edit(path, lambda rows: rows[0]["neighbors"].pop())
     with pytest.raises(InputError, match="changed after the export"):
-        sets.import_set(db, sets.read_set(path), "copy")
+        import_set(db, read_set(path), "copy")
     with pytest.raises(InputError, match=r"The rows changed after the export\. Export again"):
         read_published(str(path))
-    imported = sets.import_set(db, sets.read_set(path, accept_changes=True), "copy").header
+    imported = import_set(db, read_set(path, accept_changes=True), "copy").header
     assert imported.content_hash != header.content_hash
     assert imported.counts["neighbors"] == 3
     assert imported.counts["proposals"] == []
@@ -151,29 +153,29 @@ BAD_ROWS: list[tuple[Callable[[list[dict[str, Any]]], object], str]] = [
 
 def test_bad_rows_are_named_and_nothing_is_imported(db, header, tmp_path):
     path = tmp_path / "a.jsonl"
-    sets.export_set(db, "math", path, "jsonl")
+    export_set(db, "math", path, "jsonl")
     whole = path.read_bytes()
     with open_empty(tmp_path / "other.db") as other:
         for spoil, message in BAD_ROWS:
             path.write_bytes(whole)
             edit(path, spoil)  # type: ignore[arg-type]
             with pytest.raises(InputError, match=re.escape(message)):
-                sets.import_set(other, sets.read_set(path, accept_changes=True), "copy")
+                import_set(other, read_set(path, accept_changes=True), "copy")
         with other.read() as session:
-            assert sets.list_sets(session) == []
+            assert list_sets(session) == []
 
 
 def test_cut_off_and_foreign_files(db, header, tmp_path):
     path = tmp_path / "a.jsonl"
-    sets.export_set(db, "math", path, "jsonl")
+    export_set(db, "math", path, "jsonl")
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"a\.jsonl:3: not valid JSON .*cut off"):
-        sets.import_set(db, sets.read_set(path), "copy")
+        import_set(db, read_set(path), "copy")
     cut = tmp_path / "b.parquet"
-    sets.export_set(db, "math", cut, "parquet")
+    export_set(db, "math", cut, "parquet")
     cut.write_bytes(cut.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"b\.parquet: not a readable parquet file"):
-        sets.import_set(db, sets.read_set(cut), "copy")
+        import_set(db, read_set(cut), "copy")
     (tmp_path / "folder").mkdir()
     for foreign, message in (
         ("folder", r"no tagrpo\.json, so it is not an export"),
@@ -181,7 +183,7 @@ def test_cut_off_and_foreign_files(db, header, tmp_path):
         ("t.db", r"\.jsonl file"),
     ):
         with pytest.raises(InputError, match=message):
-            sets.import_set(db, sets.read_set(tmp_path / foreign), "copy")
+            import_set(db, read_set(tmp_path / foreign), "copy")
     with pytest.raises(InputError, match="a revision applies to Hub"):
         read_published(str(path), "v1")
     with pytest.raises(InputError, match="no such file or folder"):
@@ -193,14 +195,14 @@ def test_a_folder_that_is_no_export_is_never_replaced(db, header, tmp_path):
     mine.mkdir()
     (mine / "thesis.tex").write_text("years of work", encoding="utf-8")
     with pytest.raises(InputError, match="is not overwritten"):
-        sets.export_set(db, "math", mine, "hf", overwrite=True)
+        export_set(db, "math", mine, "hf", overwrite=True)
     assert (mine / "thesis.tex").read_text(encoding="utf-8") == "years of work"
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_export_that_fails_leaves_the_old_one(db, header, tmp_path, monkeypatch, form):
     name = FORMS[form]
-    sets.export_set(db, "math", tmp_path / name, form)
+    export_set(db, "math", tmp_path / name, form)
 
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -208,11 +210,11 @@ def test_an_export_that_fails_leaves_the_old_one(db, header, tmp_path, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr("rephraser.sets.export.likeness", fail)
         with pytest.raises(InputError, match=r"No space left on device.*No partial file was left"):
-            sets.export_set(db, "math", tmp_path / "new" / name, form)
+            export_set(db, "math", tmp_path / "new" / name, form)
         assert not (tmp_path / "new" / name).exists()
         with pytest.raises(InputError, match="No space left"):
-            sets.export_set(db, "math", tmp_path / name, form, overwrite=True)
-    back = sets.import_set(db, sets.read_set(tmp_path / name), "copy").header
+            export_set(db, "math", tmp_path / name, form, overwrite=True)
+    back = import_set(db, read_set(tmp_path / name), "copy").header
     assert back.content_hash == header.content_hash
     assert list(tmp_path.glob(".*")) == []
 
@@ -220,7 +222,7 @@ def test_an_export_that_fails_leaves_the_old_one(db, header, tmp_path, monkeypat
 def test_the_data_set_loads_offline_with_typed_columns(db, header, tmp_path, monkeypatch):
     from datasets import List, Value, load_dataset
 
-    sets.export_set(db, "math", tmp_path / "out", "hf")
+    export_set(db, "math", tmp_path / "out", "hf")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     loaded = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
     assert loaded.num_rows == 3
@@ -239,7 +241,7 @@ def test_the_data_set_loads_offline_with_typed_columns(db, header, tmp_path, mon
 def test_the_card(db, header, tmp_path):
     from huggingface_hub import DatasetCard
 
-    sets.export_set(db, "math", tmp_path / "out", "hf", license_name="cc-by-4.0")
+    export_set(db, "math", tmp_path / "out", "hf", license_name="cc-by-4.0")
     card = DatasetCard.load(tmp_path / "out" / "README.md")
     assert card.data.license == "cc-by-4.0"
     assert card.data.size_categories == ["n<1K"]
@@ -261,13 +263,13 @@ def test_the_card(db, header, tmp_path):
 def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db, tmp_path):
     asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", strategy="a|b\nc")])]
     add_run(db, "odd", asked)
-    sets.publish(db, "odd", run="odd")
-    sets.export_set(db, "odd", tmp_path / "out", "hf")
+    publish(db, "odd", run="odd")
+    export_set(db, "odd", tmp_path / "out", "hf")
     assert "| a\\|b c | 1 |" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
 
 
 SCRIPT = """
-from rephraser.sets import read_published
+from rephraser.sets.reimport import read_published
 
 def read(*arguments):
     return [entry.question.id for entry in read_published(*arguments)]
@@ -276,7 +278,7 @@ def read(*arguments):
 
 @pytest.mark.slow
 def test_a_pushed_set_is_read_from_the_hub_then_from_the_cache(db, header, tmp_path):
-    sets.export_set(db, "math", tmp_path / "set", "hf")
+    export_set(db, "math", tmp_path / "set", "hf")
     ids = [entry.question.id for entry in read_published(str(tmp_path / "set"))]
     apples, pears = "me/apples", "me/pears"
     with serve_hub({apples: HubSet.of(tmp_path / "set")}) as hub:
@@ -300,7 +302,13 @@ from pathlib import Path
 from typing import Literal
 from service import writing
 from service.database import Database
-from rephraser import sets
+from rephraser.sets.export import export_set
+from rephraser.sets.reimport import import_set
+from rephraser.sets.store import list_sets
+from rephraser.sets.store import load_set
+from rephraser.sets.publish import publish
+from rephraser.sets.reimport import read_set
+from rephraser.sets.store import verify
 from rephraser.sets import store
 
 def killed_after(module, name):
@@ -321,22 +329,22 @@ def run_until_killed(db: Database, code: str, *arguments: str) -> None:
 
 @pytest.mark.slow
 def test_a_killed_publication_leaves_no_member(db):
-    run_until_killed(db, "killed_after(store, '_insert_members'); sets.publish(db, 'math', run='run')")
+    run_until_killed(db, "killed_after(store, '_insert_members'); publish(db, 'math', run='run')")
     with db.read() as session:
-        assert sets.list_sets(session) == []
+        assert list_sets(session) == []
         for table in ("neighbor_set_questions", "neighbor_set_members"):
             assert session.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
     assert db.integrity_report() == []
-    assert sets.publish(db, "math", run="run").header.ref == "math@1"
+    assert publish(db, "math", run="run").header.ref == "math@1"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "name"), [("hf", "out"), ("parquet", "out.parquet")])
 def test_a_killed_export_is_not_there(db, tmp_path, form, name):
-    header = sets.publish(db, "math", run="run").header
+    header = publish(db, "math", run="run").header
     target = tmp_path / name
-    code = f"killed_after(writing, '_sync'); sets.export_set(db, 'math', Path(sys.argv[2]), {form!r})"
+    code = f"killed_after(writing, '_sync'); export_set(db, 'math', Path(sys.argv[2]), {form!r})"
     run_until_killed(db, code, str(target))
     assert not target.exists()
-    sets.export_set(db, "math", target, form)
-    assert sets.import_set(db, sets.read_set(target), "copy").header.content_hash == header.content_hash
+    export_set(db, "math", target, form)
+    assert import_set(db, read_set(target), "copy").header.content_hash == header.content_hash

@@ -7,8 +7,9 @@ from runs import Asked, Proposed, add_run, make_spec, neighbor_texts
 from sqlalchemy import text
 from tampering import past_tagrpo
 
-from rephraser import sets
-from rephraser.sets import Adaptive
+from rephraser.sets.changes import diff
+from rephraser.sets.publish import Adaptive, publish
+from rephraser.sets.store import list_sets, load_set, verify
 from rephraser.sets.types import Neighbor
 from rephraser.verdict.successes import Successes
 from service.database import Database
@@ -34,7 +35,7 @@ ASKED: list[Asked] = [
 
 def test_versions_hold_the_n_accepted_that_lie_furthest_apart_and_name_their_parents(db):
     add_run(db, "run", ASKED)
-    published = sets.publish(db, "math", run="run", n=2)
+    published = publish(db, "math", run="run", n=2)
     first = published.header
     assert (published.created, first.ref) == (True, "math@1")
     assert neighbor_texts(db, "math") == {
@@ -43,9 +44,9 @@ def test_versions_hold_the_n_accepted_that_lie_furthest_apart_and_name_their_par
         "Is 7 prime?": [],
         "Double 8.": [],
     }
-    second = sets.publish(db, "math", run="run", n=1).header
-    back = sets.publish(db, "math", run="run", n=2)
-    other = sets.publish(db, "other", run="run", n=2).header
+    second = publish(db, "math", run="run", n=1).header
+    back = publish(db, "math", run="run", n=2)
+    other = publish(db, "other", run="run", n=2).header
     assert (second.ref, second.parent_id) == ("math@2", first.id)
     assert second.content_hash != first.content_hash
     # Going back is a step forward: the newest version is what `math` means.
@@ -62,9 +63,9 @@ def test_bad_usage_is_refused_and_publishes_nothing(db):
         ("math", {"strategies": ("absent",)}, "no candidate of run 'run' qualifies"),
     ):
         with pytest.raises(InputError, match=message):
-            sets.publish(db, name, run="run", **options)  # type: ignore[arg-type]
+            publish(db, name, run="run", **options)  # type: ignore[arg-type]
     with db.read() as session:
-        assert sets.list_sets(session) == []
+        assert list_sets(session) == []
 
 
 FAR, NEAR = "Two coins and three coins make how many?", "What is 2 + 3 ?"
@@ -78,18 +79,18 @@ SOLVED: list[Asked] = [
 
 def test_what_is_too_like_is_left_out_and_nothing_to_publish_says_why(db):
     add_run(db, "run", SOLVED)
-    header = sets.publish(db, "math", run="run", min_distance=0.15).header
+    header = publish(db, "math", run="run", min_distance=0.15).header
     assert neighbor_texts(db, "math")["What is 2+3?"] == [FAR]
     assert header.counts["too_like"] == 1
     assert header.spec["publish"]["min_distance"] == 0.15
     add_run(db, "near", [("What is 2+3?", "5", [Proposed(NEAR)])])
     with pytest.raises(InputError, match=r"lower --min-distance \(1 candidates were too similar\)"):
-        sets.publish(db, "none", run="near", min_distance=0.15)
+        publish(db, "none", run="near", min_distance=0.15)
     add_run(db, "mixed", SOLVED[:1])
     with pytest.raises(InputError, match=r"--adaptive \(1 questions probably yield a gradient alone\)"):
-        sets.publish(db, "math", run="mixed", adaptive=Adaptive())
+        publish(db, "math", run="mixed", adaptive=Adaptive())
     with pytest.raises(NotFoundError, match="pilot"):
-        sets.publish(db, "math", run="run", adaptive=Adaptive(pilot="pilot"))
+        publish(db, "math", run="run", adaptive=Adaptive(pilot="pilot"))
 
 
 def test_several_runs_make_one_set_without_repetition(db):
@@ -100,7 +101,7 @@ def test_several_runs_make_one_set_without_repetition(db):
         ("Halve 8.", "4", [Proposed("What is half of 8?", ("rejected",))]),
     ]
     other = add_run(db, "more", more, spec=make_spec(seed=1))
-    header = sets.publish(db, "math", run=["run", "more"]).header
+    header = publish(db, "math", run=["run", "more"]).header
     found = neighbor_texts(db, "math")
     assert list(found) == [*(question for question, _, _ in SOLVED), "Triple 3."]
     assert sorted(found["What is 2+3?"]) == sorted([FAR, NEAR, "Find the sum of 2 and 3."])
@@ -109,11 +110,11 @@ def test_several_runs_make_one_set_without_repetition(db):
     assert header.runs[1]["spec"] == other.spec
     assert header.counts["duplicates"] == 1
     with db.read() as session:
-        (entry,) = [e for e in sets.load_set(session, "math").entries if e.question.text == "What is 2+3?"]
+        (entry,) = [e for e in load_set(session, "math").entries if e.question.text == "What is 2+3?"]
         assert {one.text: one.model for one in entry.neighbors}[FAR] == "test/proposer"
-        assert not sets.verify(session, "math").problems
+        assert not verify(session, "math").problems
     with pytest.raises(InputError, match="give each run exactly once, not run, run"):
-        sets.publish(db, "twice", run=["run", "run"])
+        publish(db, "twice", run=["run", "run"])
 
 
 HARD, EASY, SAME = "Add 2 and 3.", "2 plus 3 make?", "What do 3 and 2 sum up to?"
@@ -129,7 +130,7 @@ COUNTED: list[Asked] = [
 
 def neighbors(db: Database, reference: str) -> list[Neighbor]:
     with db.read() as session:
-        return [one for entry in sets.load_set(session, reference).entries for one in entry.neighbors]
+        return [one for entry in load_set(session, reference).entries for one in entry.neighbors]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_difficulty_is_beyond_one_standard_error(counts, difficulty):
 
 def test_neighbors_carry_counts_and_the_preferred_difficulty_comes_first(db):
     add_run(db, "run", COUNTED)
-    header = sets.publish(db, "math", run="run").header
+    header = publish(db, "math", run="run").header
     by_text = {one.text: one.successes for one in neighbors(db, "math")}
     assert by_text[EASY] == Successes("test/solver", 16, 32, 12, 12)
     assert by_text["What is half of 8?"] is None
@@ -158,23 +159,23 @@ def test_neighbors_carry_counts_and_the_preferred_difficulty_comes_first(db):
     assert (known["neighbors"], known["solvers"]) == (3, ["test/solver"])
     assert (known["question_rate"], known["neighbor_rate"]) == (0.5, pytest.approx(19 / 36, abs=1e-4))
     for prefer, first in (("easier", EASY), ("harder", HARD), ("level", SAME), ("any", SAME)):
-        sets.publish(db, prefer, run="run", n=1, prefer=prefer)
+        publish(db, prefer, run="run", n=1, prefer=prefer)
         assert neighbors(db, prefer)[0].text == first
 
 
 def test_the_content_hash_leaves_counts_out_and_verify_does_not(db):
     add_run(db, "run", COUNTED)
     add_run(db, "bare", [(q, a, [Proposed(p.text) for p in ps]) for q, a, ps in COUNTED])
-    bare = sets.publish(db, "math", run="bare").header
-    counted = sets.publish(db, "math", run="run")
+    bare = publish(db, "math", run="bare").header
+    counted = publish(db, "math", run="run")
     assert counted.created
     assert (counted.header.content_hash, counted.same_as) == (bare.content_hash, "math@1")
     assert "successes" not in bare.counts
-    assert not sets.publish(db, "math", run="run").created
+    assert not publish(db, "math", run="run").created
     with db.read() as session:
-        assert not sets.verify(session, "math@1").problems
-        assert not sets.verify(session, "math@2").problems
-        found = sets.diff(session, "math@1", "math@2")
+        assert not verify(session, "math@1").problems
+        assert not verify(session, "math@2").problems
+        found = diff(session, "math@1", "math@2")
         assert (found["same"], found["neighbors_changed"]) == (True, [])
     forged = json.dumps(
         {"solver": "x", "question_right": 1, "question_drawn": 2, "neighbor_right": 2, "neighbor_drawn": 2}
@@ -183,5 +184,5 @@ def test_the_content_hash_leaves_counts_out_and_verify_does_not(db):
         update = text("UPDATE neighbor_set_members SET successes = :s WHERE set_id = :i")
         connection.execute(update, {"s": forged, "i": counted.header.id})
     with db.read() as session:
-        (problem,) = sets.verify(session, "math@2").problems
+        (problem,) = verify(session, "math@2").problems
     assert "the members have successes = " in problem

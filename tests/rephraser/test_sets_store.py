@@ -11,9 +11,11 @@ from sqlalchemy import delete, insert, text, update
 from sqlalchemy.exc import IntegrityError
 from tampering import past_tagrpo
 
-from rephraser import sets
 from rephraser.sets import changes
-from rephraser.sets.changes import Change
+from rephraser.sets.changes import Change, diff
+from rephraser.sets.export import export_set
+from rephraser.sets.publish import publish
+from rephraser.sets.store import find_set, list_sets, load_set, tag, verify
 from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow, NeighborSetRow
 from service.database import Database
 from service.errors import NotFoundError
@@ -33,17 +35,17 @@ def _run(db):
 
 @pytest.fixture
 def published(db):
-    return [sets.publish(db, "math", run="run", n=n).header for n in (1, 2)]
+    return [publish(db, "math", run="run", n=n).header for n in (1, 2)]
 
 
 def ref_of(db: Database, reference: str) -> str:
     with db.read() as session:
-        return sets.find_set(session, reference).ref
+        return find_set(session, reference).ref
 
 
 def test_references(db, published):
     with db.write() as session:
-        sets.tag(session, "math@1", "paper")
+        tag(session, "math@1", "paper")
     for reference in ("math@1", "math@v1", "math@paper", published[0].id):
         assert ref_of(db, reference) == "math@1"
     for reference in ("math", published[1].id[:12]):
@@ -76,12 +78,12 @@ def test_the_database_refuses_changes(db, published):
         with pytest.raises(IntegrityError, match="append-only"), db.write() as session:
             session.execute(change)
     with db.read() as session:
-        assert not sets.verify(session, "math@2").problems
+        assert not verify(session, "math@2").problems
 
 
 def test_the_database_refuses_more_members(db, published):
     with db.read() as session:
-        entry = sets.load_set(session, "math@1").entries[0]
+        entry = load_set(session, "math@1").entries[0]
     member = {**vars(entry.neighbors[0]), "question_id": entry.question.id, "position": 7}
     del member["text"]
     for table, row in (
@@ -113,11 +115,11 @@ TAMPERING = {
 @pytest.mark.parametrize("statement", list(TAMPERING))
 def test_verify_sees_what_was_done_behind_the_triggers(db, published, statement):
     with db.read() as session:
-        assert sets.verify(session, "math@2").problems == []
+        assert verify(session, "math@2").problems == []
     with past_tagrpo(db) as connection:
         assert connection.execute(text(statement)).rowcount in {1, 2}  # of one version or of both
     with db.read() as session:
-        report = sets.verify(session, published[1].id)
+        report = verify(session, published[1].id)
     assert report.problems
     assert any(TAMPERING[statement] in problem for problem in report.problems), report.problems
 
@@ -128,7 +130,7 @@ def test_a_changed_set_is_not_exported(db, published, tmp_path):
     with past_tagrpo(db) as connection:
         connection.execute(text("UPDATE candidates SET text = 'Add 2 and 4.' WHERE text = 'Add 2 and 3.'"))
     with pytest.raises(DatabaseError, match="math@2: its members do not match its hash"):
-        sets.export_set(db, "math@2", tmp_path / "out.jsonl", "jsonl")
+        export_set(db, "math@2", tmp_path / "out.jsonl", "jsonl")
     assert list(tmp_path.glob("out*")) == []
 
 
@@ -150,8 +152,8 @@ def versions(tmp_path):
 @pytest.mark.parametrize(("a", "b"), [(0, 2), (2, 1)])
 def test_counts_and_pages_are_those_of_the_whole_comparison(versions, a, b):
     with versions.read() as session:
-        ids = [header.id for header in sets.list_sets(session)]
-        whole = sets.diff(session, ids[a], ids[b])
+        ids = [header.id for header in list_sets(session)]
+        whole = diff(session, ids[a], ids[b])
         found = changes.count_changes(session, ids[a], ids[b])
         for kind, number in found.items():
             assert len(whole[kind if kind in whole else f"neighbors_{kind}"]) == number
@@ -174,9 +176,9 @@ def test_counts_and_pages_are_those_of_the_whole_comparison(versions, a, b):
 def diff_of(empty: Database, before: Sequence[Asked], after: Sequence[Asked]) -> dict[str, Any]:
     for name, asked in (("one", before), ("two", after)):
         add_run(empty, name, asked)
-        sets.publish(empty, "math", run=name, include=("accepted", "undecided"))
+        publish(empty, "math", run=name, include=("accepted", "undecided"))
     with empty.read() as session:
-        return sets.diff(session, "math@1", "math@2")
+        return diff(session, "math@1", "math@2")
 
 
 def test_verdicts_and_other_fields(empty):

@@ -7,9 +7,9 @@ import pytest
 from runs import Proposed, add_run, open_empty
 from sqlalchemy import text
 
-from rephraser import sets
 from rephraser.candidates import update_standings
 from rephraser.questions.store import Member, store_set
+from rephraser.sets.publish import publish
 from rephraser.views.questions import (
     QuestionFilters,
     count_questions,
@@ -88,7 +88,7 @@ def test_filters_find_questions_with_a_candidate_that_meets_them_all(db):
             {"e": json.dumps(EVIDENCE), "q": question.id},
         )
         update_standings(session, list(session.scalars(text("SELECT id FROM candidates"))))
-    sets.publish(db, "ta", run="first", n=1)
+    publish(db, "ta", run="first", n=1)
     assert matching(db, run_id=run_id) == of(5, 6, 7, 8)
     assert matching(db, question_set="some") == of(6)
     assert matching(db, neighbor_set="ta@1") == of(*range(5))

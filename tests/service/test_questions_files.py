@@ -94,6 +94,7 @@ def test_any_text_survives_every_format(texts):
         ("a.jsonl", b'{"question": ' + b"[" * 100_000 + b"\n", "nested too deeply|not valid JSON"),
         ("a.csv", b'"question,answer\nx,1\n', r"a\.csv:1: not valid CSV"),
         ("a.csv", b"question,answer,answer\nx,y,z\n", r'a\.csv:1: the header .* column "answer" twice'),
+        ("a.csv", b"question;answer\nx;1\n", r"a\.csv:1: the header is one column\. Separate columns by"),
         ("a.csv", b"question,answer\nx\n", r"a\.csv:2: has 1 field, but the header has 2"),
         ("a.csv", b"\nquestion,answer\n\n\nx,1,2\n", r"a\.csv:5: has 3 fields, but the header has 2"),
         (

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 
-from rephraser import sets
 from rephraser.candidates import candidate_id
+from rephraser.sets.publish import publish
 from service.database import Database
 from service.models.settings import Sampling
 from service.questions.question import make_question
@@ -41,7 +41,7 @@ def publish_reviewed_apples(path: Path) -> Database:
     question = make_question("How many apples are $2$ and one?", "3", "Level 3", "Algebra")
     add_review(db, question, "Add one to $2$ apples.", "rejected")
     add_review(db, question, "$2$ and one apples are how many?", "accepted")
-    sets.publish(db, "ta", run="r", n=2)
+    publish(db, "ta", run="r", n=2)
     return db
 
 
@@ -54,6 +54,6 @@ def publish_apples(path: Path, questions: int) -> Database:
         ask = Proposed(f"${n}$ and one apples are how many?", strategy="format", model="other/model")
         asked.append((f"How many apples are ${n}$ and one?", str(n + 1), [add, ask]))
     add_run(db, "r", asked)
-    sets.publish(db, "ta", run="r", n=1)
-    sets.publish(db, "ta", run="r", n=2)
+    publish(db, "ta", run="r", n=1)
+    publish(db, "ta", run="r", n=2)
     return db

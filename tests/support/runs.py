@@ -21,7 +21,7 @@ from rephraser.checks.structure import Finding
 from rephraser.proposing.strategies import Strategy
 from rephraser.questions.store import store_questions
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
-from rephraser.sets import load_set
+from rephraser.sets.store import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow
 from service.asks.request import Message, Request
 from service.asks.store import Ended, add_tasks, begin, end

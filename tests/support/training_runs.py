@@ -14,7 +14,7 @@ from command_line import Done, run_here
 from rollout_shards import read_rollouts
 from runs import Proposed, add_run
 
-from rephraser.sets import publish
+from rephraser.sets.publish import publish
 from service.database import Database
 from trainer_adapter.record.rollout import RolloutRecord
 

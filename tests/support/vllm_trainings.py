@@ -9,7 +9,7 @@ from tiny_model import save_tiny_model
 from training_runs import ROOT, start
 from vllm_runs import METADATA, SETTINGS
 
-from rephraser.sets import publish
+from rephraser.sets.publish import publish
 from service.database import Database
 from trainer_adapter.record.rollout import RolloutRecord
 

@@ -17,7 +17,7 @@ from tiny_model import save_tiny_tokenizer
 from training_configs import training_config
 from training_runs import publish_sums
 
-from rephraser.sets import publish
+from rephraser.sets.publish import publish
 from service.database import Database
 from service.errors import InputError, NotFoundError, PrerequisiteError
 from trainer_adapter.config import TrainConfig

@@ -15,7 +15,8 @@ from openai_server import OpenAIServer
 from runs import Proposed, add_run, open_empty
 
 from evaluator.grading import grade
-from rephraser import sets
+from rephraser.sets.export import export_set
+from rephraser.sets.publish import publish
 from service.errors import InputError
 from trainer_adapter.record.reading import Record
 
@@ -49,8 +50,8 @@ def exported(tmp_path_factory):
     for name, asked in (("set", ASKED), ("bad", [*ASKED, ("Nobody knows.", "\\boxed{}", [])])):
         with open_empty(folder / f"{name}.db") as db:
             add_run(db, "r", [(text, gold, [Proposed(each) for each in near]) for text, gold, near in asked])
-            sets.publish(db, name, run="r", n=2, min_distance=0)
-            sets.export_set(db, name, folder / f"{name}.jsonl", "jsonl")
+            publish(db, name, run="r", n=2, min_distance=0)
+            export_set(db, name, folder / f"{name}.jsonl", "jsonl")
     return folder
 
 

@@ -16,8 +16,8 @@ from runs import Proposed, add_run, open_empty
 
 from evaluator.config import EvalConfig
 from evaluator.evals.problems import make_problem
-from rephraser.sets import publish
 from rephraser.sets.problems import load_neighbors
+from rephraser.sets.publish import publish
 from service.database import Database
 
 QUESTIONS, N, SAMPLES = 20, 2, 8

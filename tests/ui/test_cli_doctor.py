@@ -73,5 +73,5 @@ def test_a_model_is_reached_or_the_reason_is_named(cli):
     assert "reachable, structured output" in model["detail"]
     assert "set the model's price" in model["detail"]
     assert "does not serve the model 'other'" in other["detail"]
-    assert "cannot be used: connection" in cli.warned("doctor", *at_url, "openai/test-model").out
+    assert "cannot be used (connection" in cli.warned("doctor", *at_url, "openai/test-model").out
     assert "knows no provider" in cli.warned("doctor", "--model", "frobnicate").out

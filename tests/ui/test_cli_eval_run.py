@@ -184,6 +184,9 @@ def test_a_command_that_cannot_run_is_refused(cli):
     )
     address = ("--base-url", "http://me:secret@localhost")
     secret = cli.refused("eval", "run", "sums.jsonl", "--model", MODEL, *address)
+    without = cli.refused("eval", "run", "sums.jsonl", "--model", MODEL, "--base-url", "me:secret@h:8000")
+    assert "h:8000 must start with http://" in without
+    assert "secret" not in without
     assert "contains a user name or password" in secret
     assert "://me:secret" not in secret
 

@@ -11,7 +11,7 @@ from rollout_shards import make_record
 from runs import Proposed, add_run, open_empty
 from world_runs import command
 
-from rephraser.sets import publish
+from rephraser.sets.publish import publish
 from trainer_adapter.record import RolloutWriter
 
 HOSTILE = (

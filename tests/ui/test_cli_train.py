@@ -17,8 +17,8 @@ from runs import Proposed, add_run
 from tiny_model import save_tiny_tokenizer
 
 from evaluator.config import EvalConfig
-from rephraser.sets import publish
 from rephraser.sets.problems import load_neighbors
+from rephraser.sets.publish import publish
 from service.database import Database
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.record.runs import list_train_runs
@@ -83,6 +83,7 @@ def test_what_cannot_be_is_refused(cli, place):
             "train recipes grpo trainer.save_freq=5": "start with `verl.`: verl.trainer.save_freq=5",
             "train recipes grpo verl.tagrpo_run.seed=5": "or a setting (run.seed=7)",
             "train recipes grpo run.seed=-1": "run.seed is -1; give an integer, at least 0",
+            "train run grpo --model m --set a --cpu --gpus 2": "Remove --gpus and --nodes.",
             "train recipes grpo nodes=2": "need a Ray cluster",
             "train plan grpo --model Qwen3-4B": "--questions",
             "train plan grpo --model m --questions 9 --assume training_tflops=0": "give a number, more than",

@@ -8,7 +8,7 @@ from pictures import picture
 from runs import Proposed, add_run, open_empty
 from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
 
-from rephraser import sets
+from rephraser.sets.publish import publish
 from service.database import Database
 from service.questions.images import read_image, store_images
 from service.questions.question import question_id
@@ -93,7 +93,7 @@ def test_filters_that_narrow_a_questions_neighbors_are_named_and_members_of_a_se
     with Database.open(filled) as db, db.read() as session:
         (run,) = [run.name for run in list_runs(session)]
     with Database.open(filled) as db:
-        sets.publish(db, "kept", run=run, n=1)
+        publish(db, "kept", run=run, n=1)
     app = opened(id=QUESTION.id, neighbors="kept@1")
     assert said(app).count("in kept@1") == 1
     assert said(app).count("accepted]") == 2

@@ -5,7 +5,7 @@ from candidates import publish_reviewed_apples
 from pages import numbers, open_page, tables
 from runs import Proposed, add_run, open_empty
 
-from rephraser import sets
+from rephraser.sets.publish import publish
 from service.database import Database
 
 
@@ -46,7 +46,7 @@ def test_a_version_of_the_address_that_is_not_there_and_a_broken_key_show_the_us
 def count_successes(folder):
     opened = open_empty(folder / "t.db")
     add_run(opened, "r", [("Three and four?", "7", [Proposed("How many are 3 with 4?", right=(16, 12))])])
-    sets.publish(opened, "counted", run="r")
+    publish(opened, "counted", run="r")
     opened.close()
 
 

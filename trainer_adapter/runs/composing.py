@@ -144,8 +144,6 @@ def compose_training(
     run's, the recipe's, the user's. What a recipe decides cannot be overridden: another value would make
     another method of the same name.
     """
-    if config.cpu and (config.nodes > 1 or config.gpus > 1):
-        raise InputError("--cpu uses one machine and one process. Remove --gpus and --nodes.")
     if config.nodes > 1 and not config.ray_address:
         raise InputError(
             "several nodes need a Ray cluster. Start Ray on every node, then set ray_address=auto on the "

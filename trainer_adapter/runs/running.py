@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rephraser.sets import load_set
+from rephraser.sets.store import load_set
 from service.database import Database, utc_now
 from service.errors import InputError, TagrpoError
 from service.questions.images import image_loader

@@ -12,7 +12,7 @@ from ui.cli.output import plural, terminal
 from ui.cli.settings import db
 
 with lazy_imports():
-    from rephraser import sets
+    from rephraser.sets import store as sets
     from service.database import copying, engine, place, schema, sqlite
     from service.questions import images
 

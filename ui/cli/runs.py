@@ -12,7 +12,7 @@ from ui.cli.settings import OnlyRun, RunArgument, Session, db, resume_command
 
 with lazy_imports():
     from evaluator.evals import overview
-    from rephraser import sets as neighbor_sets
+    from rephraser.sets import store as neighbor_sets
     from rephraser.views import runs as rephrase_runs
     from service.database import engine
     from service.models import estimate
@@ -55,12 +55,15 @@ def list_(kind: Kind | None = None) -> None:
 
 
 def _records(session: Session) -> "Iterator[tuple[store.Run, Mapping[str, Any]]]":
-    yield from rephrase_runs.list_records(session)
-    yield from ((each.run, each.to_json()) for each in overview.runs_overview(session))
+    kinds = {run.kind for run in store.list_runs(session)}  # each kind needs other imports
+    if "propose" in kinds:
+        yield from rephrase_runs.list_records(session)
+    if "eval" in kinds:
+        yield from ((each.run, each.to_json()) for each in overview.runs_overview(session))
     for each in progress.progress_of(session, store.list_runs(session, "judge")):
         spec = each.run.spec
         yield each.run, {"asked": spec["asked"], "model": spec["model"], **_judging_numbers(each)}
-    for training in train_runs.list_train_runs(session):
+    for training in train_runs.list_train_runs(session) if "train" in kinds else ():
         if training.problem:
             output.note(training.problem)
         yield training.run, training.to_json()

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
-from rephraser.config import usual_distance
 from trainer_adapter.verl.export_config import VerlExportConfig
 from ui.cli import output
 from ui.cli.configs import Verb
@@ -14,7 +13,11 @@ from ui.cli.output import terminal
 from ui.cli.settings import Overwrite, db, resume_command
 
 with lazy_imports():
-    from rephraser import sets
+    from rephraser import config as rephrase_config
+    from rephraser.sets import changes, reimport, types
+    from rephraser.sets import export as set_export
+    from rephraser.sets import publish as publishing
+    from rephraser.sets import store as set_store
     from service.runs import store
     from trainer_adapter.verl import export as verl_export
 
@@ -65,8 +68,9 @@ def publish(
         with database.read() as session:
             runs = [store.find_run(session, reference) for reference in run]
             if min_distance is None:
-                min_distance = usual_distance(str(source.spec.get("proposer")) for source in runs)
-            selection = sets.Selection(
+                proposers = (str(source.spec.get("proposer")) for source in runs)
+                min_distance = rephrase_config.usual_distance(proposers)
+            selection = publishing.Selection(
                 n=n,
                 include=("accepted", *dict.fromkeys(include or ())),
                 strategies=tuple(strategy or ()),
@@ -74,12 +78,12 @@ def publish(
                 only_with_neighbors=only_with_neighbors,
                 min_distance=min_distance,
                 prefer=prefer,
-                adaptive=None if adaptive is None else sets.Adaptive(adaptive, pilot=pilot),
+                adaptive=None if adaptive is None else publishing.Adaptive(adaptive, pilot=pilot),
             )
             if dry_run:
-                terminal.show(sets.draft(session, run, selection).to_json(adaptive or USUAL_G))
+                terminal.show(publishing.draft(session, run, selection).to_json(adaptive or USUAL_G))
         if not dry_run:
-            _show_published(sets.publish(database, name, run=run, selection=selection))
+            _show_published(publishing.publish(database, name, run=run, selection=selection))
     if unfinished := [source.name for source in runs if source.finished_at is None]:
         raise output.needs_attention(
             f"run {' and '.join(unfinished)} is not finished. Finish it with "
@@ -97,8 +101,8 @@ def list_(name: Annotated[str | None, Argument()] = None) -> None:
     """
     with db.reading() as session:
         if name is not None:
-            sets.find_set(session, name)
-        headers = sets.list_sets(session, name)
+            set_store.find_set(session, name)
+        headers = set_store.list_sets(session, name)
     terminal.rows(
         "sets",
         [_header_record(header) for header in headers],
@@ -131,17 +135,17 @@ def show(
     if diff is not None and verify:
         raise BadParameter("give only one of --diff and --verify")
     with db.reading() as session:
-        header = sets.find_set(session, reference)
+        header = set_store.find_set(session, reference)
         record = {**_header_record(header), "spec": header.spec}
         if diff is not None:
-            record = sets.diff(session, diff, reference)
+            record = changes.diff(session, diff, reference)
         elif verify:
-            report = sets.verify(session, reference)
+            report = set_store.verify(session, reference)
             record = {"set": header.ref, "ok": not report.problems, "content_hash": header.content_hash}
             record |= {"derived_hash": report.derived_hash, "problems": report.problems}
         elif limit:
             places = range(first, min(first + limit, header.counts["questions"]))
-            record["entries"] = sets.load_entries(session, header.id, places)
+            record["entries"] = set_store.load_entries(session, header.id, places)
     terminal.show(record)
     if not record.get("ok", True):
         raise output.needs_attention(f"{header.ref}: differs from its published content; do not train on it.")
@@ -159,22 +163,22 @@ def tag(
         remove: Remove the tag from the set.
     """
     with db.writing() as session:
-        header = sets.find_set(session, reference)
+        header = set_store.find_set(session, reference)
         if remove:
-            sets.untag(session, header.name, tag_name)
+            set_store.untag(session, header.name, tag_name)
         else:
-            sets.tag(session, header.id, tag_name)
-        header = sets.find_set(session, header.id)
+            set_store.tag(session, header.id, tag_name)
+        header = set_store.find_set(session, header.id)
     terminal.show({"set": header.ref, "id": header.id, "tags": header.tags})
 
 
-def _header_record(header: "sets.SetHeader") -> dict[str, Any]:
+def _header_record(header: "types.SetHeader") -> dict[str, Any]:
     described = {name: value for name, value in vars(header).items() if name != "spec"}
-    rates = sets.accept_rates(header.counts.get("proposals", []))
+    rates = set_store.accept_rates(header.counts.get("proposals", []))
     return {"set": header.ref, **described, "accept_rates": rates}
 
 
-def _show_published(published: "sets.PublishedSet") -> None:
+def _show_published(published: "types.PublishedSet") -> None:
     record = {**_header_record(published.header), "created": published.created, "same_as": published.same_as}
     known = None if published.created else f"unchanged: {published.header.ref} already has this content"
     terminal.show(record, known)
@@ -214,7 +218,9 @@ def export(
         raise BadParameter(f"settings for verl files cannot be combined with --format {form}")
     license = license_name or "other"
     with db.open() as database:
-        header = sets.export_set(database, config.set, out, form, license_name=license, overwrite=overwrite)
+        header = set_export.export_set(
+            database, config.set, out, form, license_name=license, overwrite=overwrite
+        )
     record = {"set": header.ref, "content_hash": header.content_hash, "format": form, "out": out}
     record |= {key: header.counts[key] for key in ("questions", "neighbors", "neighbors_by_verdict")}
     terminal.show(
@@ -255,8 +261,8 @@ def import_(path: Path, name: Annotated[str, Option()], accept_changes: bool = F
         name: Name of the set in this database.
         accept_changes: Accept rows that were edited after the export.
     """
-    read = sets.read_set(path, accept_changes=accept_changes)  # a wrong file or name leaves no new database
-    store.check_name(name)
+    read = reimport.read_set(path, accept_changes=accept_changes)
+    store.check_name(name)  # a wrong file or name leaves no new database
     with db.open(create=True) as database:
-        published = sets.import_set(database, read, name)
+        published = reimport.import_set(database, read, name)
     _show_published(published)

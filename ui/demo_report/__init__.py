@@ -33,7 +33,7 @@ from evaluator.reports.report import NO_PAPER, Report, build_report
 from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
 from evaluator.signal.sources import eval_source
 from rephraser.candidates import find_neighbor_run
-from rephraser.sets import find_set
+from rephraser.sets.store import find_set
 from rephraser.sets.types import SetHeader
 from sandbox.demo.plan import (
     BASE,
