@@ -218,6 +218,8 @@ async def score_by_judge(
                 raise failure
 
         outcome = await work_on_run(db, judging.id, ask, models.models(), partial(report, "asking the judge"))
+    if outcome.was_complete:
+        note(f"run {judging.name} was already complete")
     with db.read() as session:
         before = load_result(session, judge.run, judge.base)
         after = None if outcome.open else load_result(session, judge.run, judge.version)

@@ -106,6 +106,8 @@ async def evaluate(
                     outcome = await run_eval(
                         db, run, options, config.n, report, grader=grader, retry_final=config.retry_final
                     )
+                if outcome.was_complete:
+                    note(f"run {run.name} was already complete")
                 if (limit := options.budget.max_requests) is not None:
                     left = options.budget.model_copy(update={"max_requests": limit - outcome.sent})
                     options = replace(options, budget=left)

@@ -288,7 +288,8 @@ def grade_run(
     with db.read() as session:
         waiting = session.execute(query).all()
     values: Counter[str] = Counter()
-    report(0, len(waiting))
+    if waiting:
+        report(0, len(waiting))
     for part in in_parts(waiting, SAMPLES_PER_COMMIT):
         with db.read() as session:
             texts = read_texts(session, [id for id, _ in part])

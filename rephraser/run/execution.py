@@ -88,6 +88,8 @@ async def rephrase(
             stop_below=config.stop_below,
             retry_final=config.retry_final,
         )
+        if outcome.was_complete:
+            note(f"run {run.name} was already complete")
         for notice in models.notices:
             note(notice)
     return run, outcome

@@ -87,6 +87,7 @@ class Outcome:
     """What this process did for a run. `stopped` says in a word why it ended before the run was done.
 
     `done` tasks were finished, `failed` ones need a request that failed for good, `open` ones are left.
+    `was_complete`: no task was open.
     """
 
     done: int = 0
@@ -99,6 +100,7 @@ class Outcome:
     stopped: str | None = None
     message: str | None = None
     failures: Counter[str] = field(default_factory=Counter)
+    was_complete: bool = False
 
 
 class Asker:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
 from functools import partial
 
@@ -45,11 +45,15 @@ async def work_on_run(
     with db.write() as session:
         if retry_final:
             rows.reopen_failed(session, run_id)
-        finish_run(session, run_id, finished=False)
+        counts = rows.count_tasks(session, run_id)
+        finish_run(session, run_id, finished=OPEN not in counts)
+    if OPEN not in counts:
+        return Outcome(was_complete=True)
     with closing(Store(db)) as store:
         worker = await store.write(rows.enter)
         asker = Asker(store, run_id, worker, models)
-        watching = asyncio.gather(_beat(asker), _report(asker, report), return_exceptions=True)
+        show = _progress(asker, report)
+        watching = asyncio.gather(_beat(asker), _watch(asker, show), return_exceptions=True)
         try:
             with finish_on_signals(partial(asker.stop, INTERRUPTED, "interrupted"), models.budget.grace_s):
                 try:
@@ -71,8 +75,10 @@ async def work_on_run(
             await store.write(rows.leave, worker)
     outcome = asker.outcome
     with db.write() as session:
-        outcome.open = rows.count_tasks(session, run_id).get(OPEN, 0)
+        counts = rows.count_tasks(session, run_id)
+        outcome.open = counts.get(OPEN, 0)
         finish_run(session, run_id, finished=not outcome.open)
+    show(counts)
     if isinstance(asker.stopped, Stopped) and outcome.stopped is None:
         outcome.stopped, outcome.message = asker.stopped.kind, str(asker.stopped)
     return outcome
@@ -133,26 +139,36 @@ async def _beat(asker: Asker) -> None:
             _LOG.warning("no answer for %.0f s; in flight: %s", silent_s, "; ".join(waits))
 
 
-async def _report(asker: Asker, report: Callable[[int, int, str], None]) -> None:
-    """Report finished tasks of all processes, all tasks, and this process's rate and cost, time and again."""
+async def _watch(asker: Asker, show: Callable[[Mapping[str, int]], None]) -> None:
+    while True:
+        show(await asker.store.read(rows.count_tasks, asker.run_id))
+        await asyncio.sleep(REPORT_S)
+
+
+def _progress(asker: Asker, report: Callable[[int, int, str], None]) -> Callable[[Mapping[str, int]], None]:
+    """Return what reports finished tasks of all processes, all tasks, and this process's rate and cost."""
     began, done_before, outcome = time.monotonic(), None, asker.outcome
     before = _generated_tokens(asker)  # a server on this machine answers several runs
-    while True:
-        counts = await asker.store.read(rows.count_tasks, asker.run_id)
+
+    def show(counts: Mapping[str, int]) -> None:
+        nonlocal done_before
         done, total = counts.get(DONE, 0) + counts.get(FAILED_TASK, 0), sum(counts.values())
         done_before = done if done_before is None else done_before
         seconds = time.monotonic() - began or 1e-9
         tokens = max(_generated_tokens(asker) - before, outcome.completion_tokens)
-        words = [f"{outcome.answered / seconds:.2f} requests/s", f"{tokens / seconds:,.0f} tokens/s"]
+        words = []
+        if outcome.sent:  # none by rules
+            words += [f"{outcome.answered / seconds:.2f} requests/s", f"{tokens / seconds:,.0f} tokens/s"]
         if outcome.pico_usd:
             words.append(f"${outcome.pico_usd / PICO_PER_USD:.2f}")
         if outcome.failures:
             words.append(f"{outcome.failures.total():,} requests failed")
-        if done > done_before:
+        if done_before < done < total:
             minutes_left = (total - done) * seconds / (done - done_before) / 60
             words.append(f"about {duration(minutes_left)} left")
         report(done, total, ", ".join(words))
-        await asyncio.sleep(REPORT_S)
+
+    return show
 
 
 def _generated_tokens(asker: Asker) -> int:

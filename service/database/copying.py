@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import Table, func, insert, select, text
 from sqlalchemy.orm import Session
 
-from service.database.base import Base
 from service.database.engine import Database
 from service.database.place import Place, absolute, parse_place
 from service.database.schema import load_tables
@@ -28,10 +27,9 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
     source, target = parse_place(source), parse_place(target)
     if absolute(source) == absolute(target):
         raise DatabaseError(f"{target}: is the source database itself. Choose another target.")
-    load_tables()
     # A set comes after its members: rows of a set that is there are refused.
     last = ("neighbor_sets", "neighbor_set_tags")
-    tables = sorted(Base.metadata.sorted_tables, key=lambda table: table.name in last)
+    tables = sorted(load_tables().sorted_tables, key=lambda table: table.name in last)
     with (
         Database.open(source, create=False, read_only=True) as reading,
         Database.open(target) as writing,
@@ -80,7 +78,7 @@ def _go_on_numbering(session: Session) -> None:
     """Have the server number new rows from behind those that came with a number."""
     if session.get_bind().dialect.name != "postgresql":
         return
-    for table in Base.metadata.sorted_tables:
+    for table in load_tables().sorted_tables:
         if (column := table.autoincrement_column) is not None:
             sequence = func.pg_get_serial_sequence(f'"{table.name}"', column.name)
             session.execute(select(func.setval(sequence, func.max(column))))  # without rows it does nothing

@@ -6,7 +6,7 @@ earlier revision. Triggers are declared next to the tables (`service.database.tr
 
 from importlib import import_module
 
-from sqlalchemy import text
+from sqlalchemy import MetaData, text
 from sqlalchemy.engine import Connection
 
 from service.database.base import Base
@@ -49,23 +49,22 @@ CREATE TABLE alembic_version (
 """
 
 
-def load_tables() -> None:
-    """Have the tables of all rooms in the metadata."""
+def load_tables() -> MetaData:
+    """Return the metadata with the tables of all rooms."""
     for module in TABLES:
         import_module(module)
+    return Base.metadata
 
 
 def create_schema(connection: Connection) -> None:
     """Make all tables in an empty database; the caller's transaction commits them."""
-    load_tables()
-    Base.metadata.create_all(connection, checkfirst=False)
+    load_tables().create_all(connection, checkfirst=False)
     connection.execute(text(_VERSION_TABLE))
     connection.execute(text("INSERT INTO alembic_version VALUES (:name)"), {"name": HEAD_REVISION})
 
 
 def migrate(connection: Connection) -> None:
     """Bring the database from an older revision to the newest one; the caller's transaction commits it."""
-    load_tables()
     on_server = connection.dialect.name == "postgresql"
     trigger = "FUNCTION IF EXISTS {} CASCADE" if on_server else "TRIGGER IF EXISTS {}"
     gone = [
@@ -75,7 +74,7 @@ def migrate(connection: Connection) -> None:
     ]
     for each in gone:
         connection.execute(text(f"DROP {each}"))
-    for table in Base.metadata.sorted_tables:
+    for table in load_tables().sorted_tables:
         for index in table.indexes:
             index.create(connection, checkfirst=True)
     connection.execute(text("UPDATE alembic_version SET version_num = :name"), {"name": HEAD_REVISION})

@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 import torch
 import transformers
+from transformers.utils.logging import set_tqdm_hook
 
 from service.asks.request import SERVER_ERROR, SETTINGS, Answer, Fault, Request, read_reply
 from service.engines.checkpoint import Checkpoint, CheckpointEndpoint, Prompt, open_thought
@@ -167,6 +168,7 @@ def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str) -> tupl
     The checkpoint's own sampling settings are not used: the request's settings alone shape a response.
     """
     logging.getLogger("transformers").setLevel(logging.ERROR)
+    set_tqdm_hook(lambda bar, args, options: bar(*args, **options | {"disable": True}))  # of loading weights
     try:
         model, loaded = model_class(checkpoint.config).from_pretrained(
             checkpoint.name,

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from service.asks.store import dead_workers
 from service.asks.tables import JobRow, TaskRow
-from service.database.base import Base
 from service.database.schema import load_tables
 from service.errors import InputError
 from service.runs.store import Run, list_runs
@@ -53,9 +52,9 @@ def _owned(run_id: str) -> list[tuple[Table, ColumnElement[bool]]]:
 
     They follow from foreign keys, so a room that adds a table adds nothing here.
     """
-    load_tables()
-    tables = Base.metadata.tables
-    parents_first = sorted(Base.metadata.sorted_tables, key=lambda table: not table.foreign_keys)
+    metadata = load_tables()
+    tables = metadata.tables
+    parents_first = sorted(metadata.sorted_tables, key=lambda table: not table.foreign_keys)
     owned = {"runs": tables["runs"].c.id == run_id, "asks": tables["asks"].c.scope == run_id}
     for table in parents_first:
         for column in table.columns:
@@ -76,7 +75,8 @@ def _obstacles(session: Session, run: Run) -> Iterator[str]:
         yield "a process is working on it"
     elif session.scalar(select(exists().where(JobRow.run_id == run.id, ~JobRow.collected))):
         yield "one of its batch jobs is still running; resume the run to collect it"
-    audits, reviews = Base.metadata.tables["audits"], Base.metadata.tables["reviews"]
+    tables = load_tables().tables
+    audits, reviews = tables["audits"], tables["reviews"]
     decided = select(func.count()).select_from(reviews.join(audits, audits.c.id == reviews.c.audit_id))
     if count := session.scalar(decided.where(audits.c.run_id == run.id)):
         yield f"its audits contain human decisions ({count}), which are never deleted"

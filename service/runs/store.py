@@ -9,7 +9,7 @@ from importlib import metadata
 from itertools import count, islice
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
 from service.database import in_parts, utc_now
@@ -152,10 +152,9 @@ def run_question_ids(session: Session, run_id: str) -> list[str]:
 
 
 def finish_run(session: Session, run_id: str, *, finished: bool) -> None:
-    """Note when the run was done, or that it is open again."""
-    session.execute(
-        update(RunRow).where(RunRow.id == run_id).values(finished_at=utc_now() if finished else None)
-    )
+    """Note when the run was done, unless it has been since then, or that it is open again."""
+    finished_at = func.coalesce(RunRow.finished_at, utc_now()) if finished else None
+    session.execute(update(RunRow).where(RunRow.id == run_id).values(finished_at=finished_at))
 
 
 def rename_run(session: Session, run: Run, name: str) -> None:

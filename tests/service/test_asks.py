@@ -432,8 +432,10 @@ def test_progress_tells_tasks_rate_cost_and_what_is_left(db, monkeypatch):
     run, told = make_run(db, tasks=30), list[tuple[int, int, str]]()
     endpoint = ScriptedEndpoint(latency_s=0.02, max_concurrency=2)
     work(db, run, endpoint, report=lambda *progress: told.append(progress))
-    done, total, words = told[-1]
-    assert told[0][0] == 0
+    done, total, words = told[-2]
+    assert told[0] == (0, 30, "")
+    assert told[-1][:2] == (30, 30)
+    assert "left" not in told[-1][2]
     assert 0 < done <= total == 30
     assert re.fullmatch(r"\d+\.\d\d requests/s, \d+ tokens/s, \$0\.\d\d, about \d s left", words)
     assert abs(float(words.split("$")[1][:4]) - done * USED / 1e12) < 0.01

@@ -83,7 +83,7 @@ def test_any_text_survives_every_format(texts):
         ("a.json", b'[{"question": "x"', "not a complete one"),
         ("a.jsonl", b"{}\n", "no column looks like the question"),
         ("a.json", b'{\n "examples": []\n}\n', "is one JSON object"),
-        ("a.json", b'{"question": \n{}\n', r"a\.json:1: not valid JSON"),
+        ("a.json", b'{"question": \n{}\n', r"a\.json:1: not valid JSON \(Expecting value, column 14\)"),
         ("a.csv", b"question,answer\nx,1\ny\xff,2\n", r"a\.csv:3: not UTF-8: byte 0xff"),
         (
             "a.jsonl",

@@ -62,6 +62,8 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
     assert "resuming run test-model.sums" in done.err
     assert stats(server)["requests"] - before == 6 * 3
     fewer = cli(*evaluate(server))
+    assert "run test-model.sums was already complete" in fewer.err
+    assert "0/0" not in done.err + fewer.err
     assert "test-model.sums: 6 problems, 32 samples per problem" in fewer.out
     hot = evaluate(server, "temperature=1", n=32)
     assert "sampling.temperature (0.6 stored, 1.0 given)" in cli.refused(*hot)

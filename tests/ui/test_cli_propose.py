@@ -99,6 +99,15 @@ def test_a_model_that_cannot_be_asked_takes_no_name(cli, server):
     assert "OPENAI_API_KEY" in cli.refused(*propose("--model", "openai/gpt-4-turbo"))
 
 
+def test_resuming_a_complete_run_changes_nothing(cli, monkeypatch):
+    first = cli.ok(*propose("proposer=rules", "--limit", "3")).err
+    assert "r: 3/3  questions\n" in first
+    shown = cli.json("runs", "show", "r")
+    monkeypatch.setattr("service.runs.store.utc_now", lambda: "2999-01-01T00:00:00Z")
+    assert "run r was already complete" in cli.ok("resume", "r").err
+    assert cli.json("runs", "show", "r") == shown
+
+
 # Runs with a model
 
 

@@ -91,8 +91,10 @@ def test_what_cannot_be_is_refused(cli, place):
             "train plan grpo --model Qwen3-4B --questions 512 --assume shift_sd=1": "--pilot",
             "train plan grpo --model Qwen3-4B --data nowhere": "not an export for verl",
             "train run grpo --model m --set a --data b": "--set",
+            "train run grpo --model m --cpu": "there is no training data",
         }
     )
+    assert not (place / "runs").exists()
 
 
 def test_a_plan_sets_the_recipe_beside_grpo_and_says_if_it_does_not_fit(cli):

@@ -4,14 +4,14 @@ import contextlib
 import fcntl
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from service.errors import InputError
+from service.errors import InputError, TagrpoError
 from service.writing import write_text
 from trainer_adapter.record.files import read_metrics
 from trainer_adapter.runs.launching import TrainEnd, end_processes, find_processes, last_step
@@ -145,6 +145,7 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder: two processes never train the same run."""
+        made = [folder for folder in self.path.parents if not folder.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / _LOCK).open("w") as file:
             try:
@@ -153,16 +154,21 @@ class RunFolder:
                 raise InputError(
                     f"{self.path}: another process is training this run. Wait for it to finish, or stop it."
                 ) from error
-            yield
+            try:
+                yield
+            except TagrpoError:
+                self._forget_refused(made)
+                raise
 
-    def forget_refused(self) -> None:
+    def _forget_refused(self, made: Sequence[Path]) -> None:
         """Remove what a start left that was refused before the run began; nothing of a run that exists."""
         if self.exists():
             return
         shutil.rmtree(self.data, ignore_errors=True)
         (self.path / _LOCK).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # something else stands in it
-            self.path.rmdir()
+        with contextlib.suppress(OSError):  # something else is in it
+            for folder in (self.path, *made):
+                folder.rmdir()
 
     def note_process(self, number: int, started_at: str, mark: str, ray_folder: Path | None) -> None:
         """Keep by what the processes of an attempt are known, should this process be killed."""

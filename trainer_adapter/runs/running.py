@@ -142,17 +142,13 @@ def train(
         notes = []
         if ended := folder.end_leftovers():
             notes.append(f"stopped leftover processes of a killed run: {ended}")
-        try:
-            data = _data(config, open_database, folder.data, resume=resume)
-            prepared = _prepare(config, name, folder, data, resume=resume)
-            if resume and (ended_well := _finished(prepared, notes)) is not None:
-                return ended_well
-            notes += checking.check_machine(prepared.composition)
-            prepared = replace(prepared, notes=[*prepared.notes, *notes])
-            _keep(config, prepared, open_database)
-        except TagrpoError:
-            folder.forget_refused()
-            raise
+        data = _data(config, open_database, folder.data, resume=resume)
+        prepared = _prepare(config, name, folder, data, resume=resume)
+        if resume and (ended_well := _finished(prepared, notes)) is not None:
+            return ended_well
+        notes += checking.check_machine(prepared.composition)
+        prepared = replace(prepared, notes=[*prepared.notes, *notes])
+        _keep(config, prepared, open_database)
         announce(prepared)
         return _start(prepared, open_database, echo, grace_s)
 

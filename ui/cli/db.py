@@ -33,6 +33,7 @@ def check() -> None:
             for number, header in enumerate(headers):
                 bar(f"set {header.ref}", number, len(headers))
                 problems += [f"set {header.ref}: {what}" for what in sets.verify(session, header.id).problems]
+                bar(f"set {header.ref}", number + 1, len(headers))
     record = {"database": str(db.place), "revision": schema.HEAD_REVISION, "sets": len(headers)}
     terminal.show(record | {"problems": problems}, None if problems else "no problems found")
     if problems:

@@ -324,6 +324,7 @@ def benchmarks(
             result = {"name": loaded.name, "ok": not failures, "problems": len(loaded.problems)}
             result |= {each: getattr(loaded, each) for each in ("problems_hash", "source", "content")}
             checks.append({**result, "gold_failures": failures})
+        bar("", len(chosen), len(chosen))
     terminal.show({"benchmarks": checks})
     if failed := [name for name, each in zip(chosen, checks, strict=True) if not each["ok"]]:
         raise output.needs_attention(f"failed checks: {', '.join(failed)}")
