@@ -347,8 +347,6 @@ def _further_text(value: Any, column: str) -> str:
 def _answer(value: Any, column: str) -> str:
     if isinstance(value, list):
         return ", ".join(filter(None, (_answer(part, column) for part in value)))
-    if isinstance(value, bool):
-        raise RowProblem(f'"{column}" is {str(value).lower()}. Write it as text, in quotes')
     return bare_answer(_scalar(value, column, "answer"))
 
 
