@@ -45,7 +45,8 @@ def pretrain_policy(
         from sandbox import pretraining
     except ImportError as error:
         raise PrerequisiteError(
-            f"pre-training a policy needs torch and transformers ({error}): pip install 'tagrpo[local]'."
+            f"pre-training a policy needs torch and transformers ({error}). Install the extra `local` "
+            "(docs/install.md)."
         ) from error
     schedule = pretraining.SCHEDULE if steps is None else replace(pretraining.SCHEDULE, steps=steps)
     reports: list[PretrainingProgress] = []

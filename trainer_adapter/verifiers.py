@@ -26,7 +26,9 @@ try:
     import verifiers.v1 as vf
     from pydantic import Field
 except ImportError as error:
-    raise PrerequisiteError("this environment needs verifiers: pip install 'tagrpo[verifiers]'.") from error
+    raise PrerequisiteError(
+        "this environment needs verifiers. Install the extra `verifiers` (docs/install.md)."
+    ) from error
 
 _PAUSES_S = 0.5, 2.0, 8.0
 """Before another try of a request that the model's server refused for now."""

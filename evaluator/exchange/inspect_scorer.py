@@ -17,7 +17,7 @@ try:
     from inspect_ai.solver import TaskState
 except ImportError as error:
     raise PrerequisiteError(
-        "the scorer needs inspect_ai. Install it: pip install 'tagrpo[inspect]'."
+        "the scorer needs inspect_ai. Install the extra `inspect` (docs/install.md)."
     ) from error
 
 _VALUES = {

@@ -150,7 +150,7 @@ def comparison_document(
     title = f"pass@k, A = {comparison.label_a}, B = {comparison.label_b}; percent, differences in points"
     breaks = range(0, len(comparison.rows), len(comparison.ks))
     tables = [table_of(comparison.rows, columns, title=title, breaks=breaks)]
-    if changes:
+    if changes and any(change["change"] for change in comparison.changes):
         tables.append(_changes_table(comparison, changes))
     notes = (*comparison_notes(comparison), *_reading(comparison), *extra_notes)
     return Document(tuple(tables), notes)

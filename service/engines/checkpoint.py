@@ -227,7 +227,7 @@ def check_installed(extra: str) -> None:
     """Raise unless torch and transformers are installed; `extra` installs them with this package."""
     for name in ("torch", "transformers"):
         if find_spec(name) is None:
-            raise PrerequisiteError(f"{name} is not installed: pip install 'tagrpo[{extra}]'")
+            raise PrerequisiteError(f"{name} is not installed. Install the extra `{extra}` (docs/install.md)")
 
 
 def open_checkpoint(model: str, revision: str | None) -> Checkpoint:

@@ -5,7 +5,7 @@ from service.errors import PrerequisiteError
 try:
     import altair
 except ImportError as error:
-    raise PrerequisiteError("charts need altair. Install it with `pip install 'tagrpo[ui]'`.") from error
+    raise PrerequisiteError("charts need altair. Install the extra `ui` (docs/install.md).") from error
 
 # `to_dict()` checks the whole chart; checking every part as well takes as long.
 altair.utils.schemapi.disable_debug_mode()

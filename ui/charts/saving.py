@@ -47,6 +47,6 @@ def _converter() -> Any:
         import vl_convert
     except ImportError as error:
         raise PrerequisiteError(
-            "pictures of charts need vl-convert. Install it with `pip install 'tagrpo[ui]'`."
+            "pictures of charts need vl-convert. Install the extra `ui` (docs/install.md)."
         ) from error
     return vl_convert

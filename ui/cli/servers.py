@@ -142,7 +142,7 @@ def serve(
         from evaluator import serving as grade_server
     except ImportError as error:
         raise PrerequisiteError(
-            f"the grading server needs {error.name}. Install it with `pip install 'tagrpo[serve]'`."
+            f"the grading server needs {error.name}. Install the extra `serve` (docs/install.md)."
         ) from error
     if no_token and token_file is not None:
         raise InputError("give only one of --token-file and --no-token.")

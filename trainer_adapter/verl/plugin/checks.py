@@ -20,7 +20,8 @@ def check_version(hooks: tuple[Hook, ...]) -> None:
         version = metadata.version("verl")
     except metadata.PackageNotFoundError as error:
         raise PrerequisiteError(
-            f"verl is not installed. Training needs verl {TESTED_VERSIONS[-1]}: pip install 'tagrpo[train]'."
+            f"verl is not installed. Training needs verl {TESTED_VERSIONS[-1]}: install the extra `train` "
+            "(docs/install.md)."
         ) from error
     if version in TESTED_VERSIONS:
         return

@@ -33,7 +33,7 @@ def check_installed() -> None:
         from streamlit.starlette import App  # noqa: F401
     except ImportError as error:
         raise PrerequisiteError(
-            "the UI needs Streamlit 1.67 or newer. Install it with `pip install 'tagrpo[ui]'`."
+            "the UI needs Streamlit 1.67 or newer. Install the extra `ui` (docs/install.md)."
         ) from error
 
 
