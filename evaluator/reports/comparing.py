@@ -225,7 +225,7 @@ def comparison_notes(comparison: MethodComparison) -> Iterator[str]:
                 f"excluded; {len(compared.problem_ids)} are compared."
             )
         if compared.left_out:
-            yield f"{name}: {len(compared.left_out)} problems with too few samples are excluded."
+            yield f"{name}: problems with too few samples, excluded: {len(compared.left_out):,}."
         if compared.thinned:
             yield (
                 f"{name}: {compared.thinned} problems have more samples on one side. For p, wins and losses, "

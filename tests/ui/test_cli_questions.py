@@ -44,7 +44,7 @@ def test_an_import_says_what_was_read_held_back_and_why(cli, mine):
     mine.write_bytes(mine.read_bytes() + b'{"a": 1\n')
     _, out, err = cli.warned("import", str(mine), "--name", "more", "--skip-bad-rows")
     assert "rows left out: 1" in err
-    assert "mine.jsonl:5: not valid JSON (Expecting ',' delimiter, column 9)" in out
+    assert "mine.jsonl:5: not valid JSON (Expecting ',' delimiter, column 8)" in out
     mine.write_text(json.dumps(ROWS[0]) + "\n")
     assert "choose another name (`questions import`: --name)" in cli.refused("import", str(mine))
     cli.ok("import", str(mine), "--name", "mine-2")

@@ -170,7 +170,7 @@ def test_text_has_the_values_of_json_in_lines_tables_and_sections(capsys):
         *("", "nested", "kind  llm", "", "nested > sampling", "temperature  1", ""),
         *("nested > sampling > stop", "words  a"),
         *("", "deep", "name  one", "", "deep > inner > a", "x", "y"),
-        *("", "settings > by model", "my_model  k=1"),
+        *("", "config > by model", "my_model  k=1"),
         "the note",
     ]
 

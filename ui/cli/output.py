@@ -68,13 +68,14 @@ LABELS = {
     "open_questions": "questions with open requests",
     "overruled": "grades changed by people",
     "proposals": "proposed candidates",
-    "spec": "settings",
+    "spec": "config",
     "successes": "success rates",
     "suspects": "questions with a suspect gold answer",
     "too_like": "neighbors too similar to others",
     "unpriced": "requests without a price",
     "unreadable": "unusable replies",
     "unreadable_questions": "questions without enough readable answers",
+    "value_high": "upper value",
     "wanted": "neighbors wanted",
 }
 """Labels of names that are not plain words."""
