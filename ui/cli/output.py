@@ -60,10 +60,7 @@ LABELS = {
     "fewest_samples": "minimum samples per problem",
     "final_questions": "questions with permanently failed requests",
     "golds_that_are_solutions": "gold answers that are whole solutions",
-    "likeness": "similarity to the question",
-    "missing": "missing samples",
     "missing_for_good": "permanently missing samples",
-    "missing_samples": "missing samples of graded problems",
     "most_samples": "maximum samples per problem",
     "open_questions": "questions with open requests",
     "overruled": "grades changed by people",
@@ -75,7 +72,6 @@ LABELS = {
     "unpriced": "requests without a price",
     "unreadable": "unusable replies",
     "unreadable_questions": "questions without enough readable answers",
-    "value_high": "upper value",
     "wanted": "neighbors wanted",
 }
 """Labels of names that are not plain words."""
