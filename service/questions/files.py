@@ -146,7 +146,7 @@ def _parse_lines(
         if not line.strip():
             continue
         try:
-            value = loads(_decode(line).rstrip("\r\n"))  # or the column would be of the next line
+            value = loads(_decode(line))
         except (json.JSONDecodeError, RecursionError) as error:
             why = "nested too deeply"
             if isinstance(error, ValueError):

@@ -41,10 +41,10 @@ def test_an_import_says_what_was_read_held_back_and_why(cli, mine):
     assert (result["set"], result["rows"], result["usable"], result["created"]) == ("mine", 4, 3, False)
     assert [(held["row"], held["held"]) for held in result["held"]] == [(2, "no answer")]
     assert (result["spec"]["columns"]["question"], len(result["spec"]["sha256"])) == ("question", 64)
-    mine.write_bytes(mine.read_bytes() + b'{"a": 1\n')
+    mine.write_bytes(mine.read_bytes() + b"{oops\n")
     _, out, err = cli.warned("import", str(mine), "--name", "more", "--skip-bad-rows")
     assert "rows left out: 1" in err
-    assert "mine.jsonl:5: not valid JSON (Expecting ',' delimiter, column 8)" in out
+    assert "mine.jsonl:5: not valid JSON" in out
     mine.write_text(json.dumps(ROWS[0]) + "\n")
     assert "choose another name (`questions import`: --name)" in cli.refused("import", str(mine))
     cli.ok("import", str(mine), "--name", "mine-2")
