@@ -2,7 +2,7 @@
 #   make demo    sets up .venv with torch and verl, then runs the whole workflow on a small task
 #                (no key, no network model, no GPU)
 #   make test    sets up .venv with the developer tools too, then runs lint, types and import contracts, builds the docs
-#                as a site, and runs the tests that take no second each
+#                as a site, and runs the tests under one second each
 #
 # FULL=1 runs all tests: also those marked slow, TRL, what holds SQL on PostgreSQL, the end-to-end trainings, the pages in
 # Chromium, programs in bubblewrap (all three installed by apt-get where that is at hand), and inspect_ai and verifiers
@@ -26,7 +26,7 @@ JOBS ?= 2
 
 BIN = $(VENV)/bin
 # Bytecode is made of what is imported, not of all that is installed; where the environment forbids it, each of the
-# twenty processes of a training compiles torch, transformers and verl anew.
+# twenty processes of a training compiles torch, transformers and verl again.
 export PYTHONDONTWRITEBYTECODE =
 PIP_INSTALL = python -m pip install --quiet --disable-pip-version-check --no-compile
 PIP = $(BIN)/$(PIP_INSTALL)

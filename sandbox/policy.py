@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox.worlds import WORLDS, World
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, missing_extra
 from service.hashing import file_sha256
 from service.writing import check_folder_target, write_folder
 
@@ -44,9 +44,7 @@ def pretrain_policy(
 
         from sandbox import pretraining
     except ImportError as error:
-        raise PrerequisiteError(
-            f"pre-training a policy needs torch and transformers ({error}): pip install 'tagrpo[local]'."
-        ) from error
+        raise missing_extra(f"pre-training needs torch and transformers ({error})", "local") from error
     schedule = pretraining.SCHEDULE if steps is None else replace(pretraining.SCHEDULE, steps=steps)
     reports: list[PretrainingProgress] = []
 

@@ -32,6 +32,11 @@ class PrerequisiteError(TagrpoError):
     """Something that is not installed, reachable or configured; the message says how to get it."""
 
 
+def missing_extra(problem: str, extra: str) -> PrerequisiteError:
+    """Return the error for packages of an extra that are not installed."""
+    return PrerequisiteError(f"{problem}. Install the extra `{extra}` (docs/install.md).")
+
+
 class Interrupted(TagrpoError):
     """Ctrl-C ended work, and the message says what now; the command line exits with 130, as shells say it."""
 

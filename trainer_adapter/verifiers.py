@@ -14,7 +14,7 @@ from typing import Any, Literal
 from evaluator.grading import AnswerKind
 from evaluator.grading.extraction import gold_answer
 from rephraser.sets.reimport import read_published
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, missing_extra
 from service.questions.files import read_objects
 from trainer_adapter.record import RolloutRecord, RolloutWriter
 from trainer_adapter.verl.export import AnswerForm
@@ -26,7 +26,7 @@ try:
     import verifiers.v1 as vf
     from pydantic import Field
 except ImportError as error:
-    raise PrerequisiteError("this environment needs verifiers: pip install 'tagrpo[verifiers]'.") from error
+    raise missing_extra("this environment needs verifiers", "verifiers") from error
 
 _PAUSES_S = 0.5, 2.0, 8.0
 """Before another try of a request that the model's server refused for now."""

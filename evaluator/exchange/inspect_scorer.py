@@ -9,16 +9,14 @@ from functools import partial
 from typing import Any
 
 from evaluator.grading import AnswerKind, GradeValue, grade
-from service.errors import PrerequisiteError
+from service.errors import missing_extra
 
 try:
     from anyio import to_thread
     from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
     from inspect_ai.solver import TaskState
 except ImportError as error:
-    raise PrerequisiteError(
-        "the scorer needs inspect_ai. Install it: pip install 'tagrpo[inspect]'."
-    ) from error
+    raise missing_extra("the scorer needs inspect_ai", "inspect") from error
 
 _VALUES = {
     GradeValue.CORRECT: {"correct": 1.0, "unknown": 0.0},

@@ -150,7 +150,7 @@ def comparison_document(
     title = f"pass@k, A = {comparison.label_a}, B = {comparison.label_b}; percent, differences in points"
     breaks = range(0, len(comparison.rows), len(comparison.ks))
     tables = [table_of(comparison.rows, columns, title=title, breaks=breaks)]
-    if changes:
+    if changes and any(change["change"] for change in comparison.changes):
         tables.append(_changes_table(comparison, changes))
     notes = (*comparison_notes(comparison), *_reading(comparison), *extra_notes)
     return Document(tuple(tables), notes)
@@ -225,7 +225,7 @@ def comparison_notes(comparison: MethodComparison) -> Iterator[str]:
                 f"excluded; {len(compared.problem_ids)} are compared."
             )
         if compared.left_out:
-            yield f"{name}: {len(compared.left_out)} problems with too few samples are excluded."
+            yield f"{name}: problems with too few samples, excluded: {len(compared.left_out):,}."
         if compared.thinned:
             yield (
                 f"{name}: {compared.thinned} problems have more samples on one side. For p, wins and losses, "

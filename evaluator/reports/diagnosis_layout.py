@@ -110,9 +110,9 @@ def _forecast(diagnosis: Diagnosis, label: str, rows: Sequence[Row]) -> Iterator
     )
     if shift is not None:
         yield Text(
-            f"neighbors ({'assumed' if shift.assumed else 'fitted'}): logit shift {shift.mean:+.2f}, "
-            f"standard deviation {shift.sd:.2f} between neighbors; {percent(shift.stray)} of them have a "
-            "success rate unrelated to their question's"
+            f"neighbors ({'assumed' if shift.assumed else 'fitted'}): {percent(shift.stray)} have a success "
+            f"rate unrelated to their question's; mean logit shift of the others {shift.mean:+.2f}, standard "
+            f"deviation {shift.sd:.2f}"
         )
         if shift.at_bound:
             yield Text(shift.at_bound)
@@ -140,19 +140,19 @@ def _difficulty(diagnosis: Diagnosis, label: str, tables: Mapping[str, Sequence[
     yield table_of(tables["difficulty_tests"], columns)
     [spread] = tables["difficulty_spread"]
     yield Text(
-        f"logit of a neighbor = logit of its original {_logit(spread['mean'])} "
-        f"{span(spread['mean_low'], spread['mean_high'], _logit)}, with standard deviation "
-        f"{spread['sd']:.2f} {span(spread['sd_low'], spread['sd_high'], '{:.2f}'.format)} between neighbors; "
-        f"{percent(spread['stray_share'])} of neighbors have a success rate unrelated to their question's"
+        f"{percent(spread['stray_share'])} of neighbors have a success rate unrelated to their question's; "
+        f"mean logit shift of the others {_logit(spread['mean'])} "
+        f"{span(spread['mean_low'], spread['mean_high'], _logit)}, standard deviation "
+        f"{spread['sd']:.2f} {span(spread['sd_low'], spread['sd_high'], '{:.2f}'.format)}"
     )
     if spread["at_bound"]:
         yield Text(spread["at_bound"])
-    yield Heading("Which strategies shift difficulty? (above 0: easier than the original)")
+    yield Heading("Which strategies shift difficulty? (all neighbors; above 0: easier than the original)")
     columns = [
         ("strategy", "strategy"),
         ("neighbors", "neighbors"),
         ("questions", "questions"),
-        ("logit shift", "logit_shift", _logit),
+        ("log odds ratio", "logit_shift", _logit),
         (INTERVAL, lambda row: span(row["low"], row["high"], _logit)),
         ("p (Holm)", "adjusted", "{:.3g}".format),
         ("success rate", "rate_value", _points),

@@ -55,7 +55,7 @@ def eval_source(database: Database, references: Sequence[str]) -> ResponseSource
         for run in runs
     )
     left_out = len(every) - len(common)
-    notes = (f"{left_out:,} questions are excluded, because some of the runs lack them",) if left_out else ()
+    notes = (f"questions that some of the runs lack, excluded: {left_out:,}",) if left_out else ()
     return ResponseSource(
         ", ".join(references), checkpoints, lambda label, ids: _read_texts(database, label, ids), notes
     )

@@ -57,7 +57,7 @@ class PostgresDatabase(Database):
 
     def __init__(self, place: URL, *, read_only: bool) -> None:
         if find_spec("psycopg") is None:
-            raise DatabaseError(f"{place}: PostgreSQL requires psycopg: pip install 'tagrpo[postgresql]'.")
+            raise DatabaseError(f"{place}: needs psycopg. Install the extra `postgresql` (docs/install.md).")
         self._reached = False
         engine = create_engine(
             place,

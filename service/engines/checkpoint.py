@@ -14,7 +14,7 @@ from typing import Any
 from service.asks.request import CONTEXT_LENGTH, SETTINGS, Fault, Message, Request
 from service.asks.servers import Endpoint
 from service.engines.images import open_held, open_processor, takes_images
-from service.errors import InputError, PrerequisiteError, first_line
+from service.errors import InputError, PrerequisiteError, first_line, missing_extra
 from service.hashing import canonical_json, content_id, file_sha256
 from service.models.access import Model
 
@@ -227,7 +227,7 @@ def check_installed(extra: str) -> None:
     """Raise unless torch and transformers are installed; `extra` installs them with this package."""
     for name in ("torch", "transformers"):
         if find_spec(name) is None:
-            raise PrerequisiteError(f"{name} is not installed: pip install 'tagrpo[{extra}]'")
+            raise missing_extra(f"{name} is not installed", extra)
 
 
 def open_checkpoint(model: str, revision: str | None) -> Checkpoint:

@@ -68,8 +68,8 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
             version = importlib.metadata.version("vllm")
         except importlib.metadata.PackageNotFoundError:
             raise PrerequisiteError(
-                "vLLM is not installed: pip install 'tagrpo[vllm]' on a machine with a GPU. Without a GPU, "
-                "run the checkpoint with transformers, or give the address of a vLLM server."
+                "vLLM is not installed. On a machine with a GPU, install the extra `vllm` (docs/install.md). "
+                "Without a GPU, run the checkpoint with transformers, or give the address of a vLLM server."
             ) from None
         return {
             "engine": "vllm",

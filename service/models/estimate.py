@@ -83,7 +83,9 @@ def priced(
 
 def _stage(kind: str, model: str, usd: Between | None, *numbers: Between | float) -> dict[str, Any]:
     names = ("requests", "prompt_tokens", "completion_tokens")
-    ranges = {name: np.full(2, each, float).tolist() for name, each in zip(names, numbers, strict=True)}
+    ranges = {
+        name: np.full(2, each, float).round().tolist() for name, each in zip(names, numbers, strict=True)
+    }
     return {"kind": kind, "model": model, **ranges, "usd": None if usd is None else usd.tolist()}
 
 

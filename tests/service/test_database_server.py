@@ -83,7 +83,7 @@ def test_a_place_that_cannot_be_used_is_named_with_the_way_out(cluster, url, mon
         refused(bare, words)
     cluster.drop(bare)
     monkeypatch.setattr(postgresql, "find_spec", lambda name: None)
-    refused(url, r"pip install 'tagrpo\[postgresql\]'")
+    refused(url, "Install the extra `postgresql`")
 
 
 def test_a_place_shows_no_password_and_keeps_it_for_those_it_is_given_on_to(monkeypatch):

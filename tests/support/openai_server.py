@@ -380,7 +380,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the faults")
     parser.add_argument("--retry-after", help="Retry-After header of 429s")
     parser.add_argument("--model", action="append", help="id listed at /v1/models; may be repeated")
-    parser.add_argument("--version", help="what /version tells, as vLLM does")
+    parser.add_argument("--version", help="Version that GET /version reports, as vLLM does")
     parser.add_argument("--max-model-len", type=int, help="what the list of models tells, as vLLM's does")
     parser.add_argument("--batch-polls", type=int, default=1, help="polls until a batch job is done")
     asyncio.run(_serve(parser.parse_args()))

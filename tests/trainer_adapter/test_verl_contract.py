@@ -38,7 +38,7 @@ def calls_of_super(module: ast.Module) -> set[str]:
 def test_the_installed_verl_and_ray_have_every_hook():
     folders = installed_folders()
     if "verl" not in folders:
-        pytest.skip("needs verl: pip install 'tagrpo[train]'")
+        pytest.skip("needs verl (extra `train`)")
     assert set(folders) >= {"verl", "ray", "tensordict", "transfer_queue"}
     assert differences(folders) == []
 

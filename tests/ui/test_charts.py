@@ -92,7 +92,7 @@ def test_an_svg_holds_hostile_labels_as_text(tmp_path):
 
 
 def test_missing_packages_say_how_to_install_them(tmp_path, monkeypatch):
-    how = r"Install it with `pip install 'tagrpo\[ui\]'`"
+    how = "Install the extra `ui`"
     chart = curve_chart(curve("TA-GRPO"))
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(PrerequisiteError, match=rf"pictures of charts need vl-convert\. {how}"):

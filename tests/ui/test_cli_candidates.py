@@ -63,7 +63,7 @@ def test_a_list_by_filters(cli, run, db):
     assert listed(cli, "--question", HALF.id[:9]) == [HALVED, PENDING]
     assert listed(cli, "--finding", "number_added") == [WRONG]
     assert listed(cli, "--finding", "number_added", "--status", "accepted") == []
-    assert cli("list", "--strategy", "format", "--status", "accepted")[1] == "no candidate of run matches\n"
+    assert cli("list", "--strategy", "format", "--status", "accepted")[1] == "no candidates of run match\n"
 
     with Database.open(db) as database:
         add_run(database, "two", ASKED[:1])

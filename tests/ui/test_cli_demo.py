@@ -54,7 +54,7 @@ def test_each_step_is_printed_as_a_command_and_done_once(cli, tmp_path):
     assert "=== First ===" in first.out
     assert "2/2  Propose" in first.out
     assert REPORTS == [["Import", "Propose"]]
-    assert "$ tagrpo ui --db here/tagrpo.db" in first.out
+    assert "Finished. Try next:\n  tagrpo ui --db here/tagrpo.db" in first.out
 
     again = cli.ok("demo", "--folder", "here")
     assert "All 2 steps of the demo in here are finished; nothing was changed." in again.out
@@ -111,7 +111,7 @@ def test_recipes_and_packages_are_checked_before_anything_is_written(cli, monkey
     monkeypatch.setattr(command, "NEEDED", ("json", "no_such_verl", "no_such_torch"))
     message = cli.refused("demo")
     assert "not installed: no_such_verl, no_such_torch." in message
-    assert "pip install 'tagrpo[train,local,ui]'" in message
+    assert "install the extras `train`, `local` and `ui`" in message
     assert list(tmp_path.iterdir()) == []
 
 

@@ -79,7 +79,7 @@ def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli):
         (lost,) = rows("tagrpo.db", "SELECT count(*) FROM tasks WHERE state = 'failed'")[0]
         assert 5 < lost < 25
         assert f"test-model.sums: {lost} samples permanently missing" in " ".join(done.err.split())
-        assert f"missing for good {lost}" in squeezed(done.out)
+        assert f"permanently missing samples {lost}" in squeezed(done.out)
         before = stats(server)["requests"]
         again = cli("resume", "test-model.sums", "--json")
         assert (again.code, stats(server)["requests"]) == (3, before)

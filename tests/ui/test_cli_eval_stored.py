@@ -112,7 +112,7 @@ def test_a_persons_grade_counts_is_reported_and_can_be_left_out(cli):
         add_eval_run(db, "base.test", [(4, 1, 0), (4, 0, 0)])
     label = ("label", "base.test", "1", "2", "--reviewer", "ada")
     graded = cli.ok(*label, "--correct", "--comment", "=1/2")
-    for said in ("recorded correct by ada", "grader wrong", "human grades 1", "overruled 1"):
+    for said in ("recorded correct by ada", "grader wrong", "human grades 1", "grades changed by people 1"):
         assert said in squeezed(graded.out)
     again = cli.json(*label, "--correct")
     assert again["pass_at_k"][0] == {"k": 1, "grader": 0.125, "human": 0.25}
@@ -126,7 +126,7 @@ def test_a_persons_grade_counts_is_reported_and_can_be_left_out(cli):
     assert (sample["human"], sample["value"]) == ("correct", "wrong")
 
     assert "=1/2" in cli("label", "base.test").out
-    assert "by ada withdrawn" in cli(*label, "--withdraw").out
+    assert "by ada, now withdrawn" in cli(*label, "--withdraw").out
     cli.refuses(
         {
             "label base.test 1 9 --wrong": "has no response 9",

@@ -78,7 +78,7 @@ def test_uneven_numbers_of_responses_lack_nothing(cli):
     rows += [{"question": "3+3?", "answer": "6", "response": "6"}]
     write_rows(Path("uneven.jsonl"), *rows)
     done = cli.ok("import", "uneven.jsonl", "--model", "a/b", "--name", "uneven")
-    assert {"fewest samples 1", "most samples 3", "missing 0"} <= {*squeezed(done.out)}
+    assert {"minimum samples per problem 1", "maximum samples per problem 3"} <= {*squeezed(done.out)}
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli):

@@ -138,6 +138,7 @@ RECORD = {
     "questions": 1234,
     "rate": 0.123456,
     "unknown": None,
+    "missing": 0,
     "notes": [],
     "tags": ["a", "b"],
     "counts": {"accepted": 3, "rejected": 0},
@@ -145,6 +146,7 @@ RECORD = {
     "rows": [{"k": 1, "value": 0.5, "ends": [0.25, 0.75]}, {"k": 32, "value": None, "more": "x"}],
     "nested": {"kind": "llm", "sampling": {"temperature": 1.0, "stop": {"words": ["a"]}}},
     "deep": [{"name": "one", "inner": [{"a": "x\ny"}]}],
+    "spec": {"by_model": {"my_model": {"k": 1}}},
 }
 
 
@@ -165,9 +167,10 @@ def test_text_has_the_values_of_json_in_lines_tables_and_sections(capsys):
             " 1    0.5  0.25 to 0.75  -",
             "32      -  -             x",
         ),
-        *("", "nested", "kind  llm", "", "nested sampling", "temperature  1", ""),
-        *("nested sampling stop", "words  a"),
-        *("", "deep", "name  one", "", "deep inner a", "x", "y"),
+        *("", "nested", "kind  llm", "", "nested > sampling", "temperature  1", ""),
+        *("nested > sampling > stop", "words  a"),
+        *("", "deep", "name  one", "", "deep > inner > a", "x", "y"),
+        *("", "config > by model", "my_model  k=1"),
         "the note",
     ]
 

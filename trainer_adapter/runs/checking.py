@@ -21,7 +21,7 @@ from trainer_adapter.verl.image_prompts import load_processor, prompt_lengths
 from trainer_adapter.verl.plugin.checks import check_config, check_version, untested_version
 from trainer_adapter.verl.prompts import PromptTemplate, prompt_counter
 
-_INSTALL = "pip install 'tagrpo[train]', after installing a torch build for this machine"
+_INSTALL = "Install a torch build for this machine, then the extra `train` (docs/install.md)"
 PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue")
 """Whose versions are kept with a run, beside those of every run."""
 
@@ -50,8 +50,8 @@ def check_machine(composition: Composition) -> list[str]:
     engine = composition.value("actor_rollout_ref.rollout.name")
     if engine in ("vllm", "sglang") and importlib.util.find_spec(engine) is None:
         raise PrerequisiteError(
-            f"rollouts need {engine}, which is not installed. Run pip install 'tagrpo[vllm]', or pass --cpu "
-            "for a trial without a GPU."
+            f"rollouts need {engine}, which is not installed. Install the extra `vllm` (docs/install.md), "
+            "or pass --cpu for a trial without a GPU."
         )
     if config.ray_address:
         return []

@@ -116,8 +116,8 @@ def _load_tokenizer(name: str, chat_template: str | None) -> Any:
         from transformers import AutoTokenizer
     except ImportError as error:
         raise PrerequisiteError(
-            f"counting tokens with {name} needs transformers: pip install 'tagrpo[train]' (`tagrpo sets "
-            "export` without --tokenizer estimates lengths)."
+            f"counting tokens with {name} needs transformers. Install the extra `train` (docs/install.md). "
+            "`tagrpo sets export` without --tokenizer estimates lengths."
         ) from error
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, missing_extra
 from service.writing import check_file_target, write_file
 
 SUFFIXES = (".png", ".svg", ".json")
@@ -46,7 +46,5 @@ def _converter() -> Any:
     try:
         import vl_convert
     except ImportError as error:
-        raise PrerequisiteError(
-            "pictures of charts need vl-convert. Install it with `pip install 'tagrpo[ui]'`."
-        ) from error
+        raise missing_extra("pictures of charts need vl-convert", "ui") from error
     return vl_convert

@@ -115,6 +115,11 @@ class LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return _load(self._places[cmd_name]) if cmd_name in self._places else None
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            helps = {name: self.get_command(ctx, name).get_short_help_str(200) for name in self._places}
+            formatter.write_dl([*helps.items()])
+
 
 class Tree(LazyGroup):
     """The root. Its help imports no command."""

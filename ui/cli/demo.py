@@ -70,9 +70,8 @@ def demo(
     plan = plans.DemoPlan(folder, size, names, seeds)
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise PrerequisiteError(
-            f"the demo needs packages that are not installed: {', '.join(missing)}. Install everything with "
-            "pip install 'tagrpo[train,local,ui]'; in a clone, run `make demo`. Without a GPU, add "
-            "--extra-index-url https://download.pytorch.org/whl/cpu and torch==2.13.0+cpu to save gigabytes."
+            f"the demo needs packages that are not installed: {', '.join(missing)}. Run `make demo` in a "
+            "clone of tagrpo, or install the extras `train`, `local` and `ui` (docs/install.md)."
         )
     with folders.open_demo_folder(plan) as held:
         _go(plan, held)
@@ -88,7 +87,7 @@ def _go(plan: "plans.DemoPlan", held: "folders.DemoFolder") -> None:
         output.say(
             Heading("TA-GRPO on a laptop"),
             f"{done} of {of} steps in {plan.folder} are finished. Each step is an ordinary command, printed "
-            f"after a $. {len(plan.trainings())} trainings of {', '.join(plan.recipes)}, "
+            f"after a $. {output.plural(len(plan.trainings()), 'training')} of {', '.join(plan.recipes)}, "
             f"{plan.size.responses:,} responses each. You can stop at any time and run the same command to "
             f"resume. The steps run with {demo_steps.speed_settings()}, which affects speed only.",
         )
@@ -110,8 +109,9 @@ def _go(plan: "plans.DemoPlan", held: "folders.DemoFolder") -> None:
     output.say(
         Heading("\nResults"),
         str(report),
-        f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses",
-        f"$ tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}",
+        "Finished. Try next:",
+        f"  tagrpo ui --db {db}    # open the pages: every number links to its responses",
+        f"  tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}",
     )
 
 

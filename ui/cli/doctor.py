@@ -27,11 +27,11 @@ with lazy_imports():
 
 Check: TypeAlias = dict[str, Any]
 
-TRAIN = "pip install torch==2.13.0 (PyTorch's CPU index without a GPU), then pip install 'tagrpo[train]'"
+TRAIN = "install the extra `train` (docs/install.md)"
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
-    "pages in the browser": (("streamlit", "altair"), "pip install 'tagrpo[ui]'"),
+    "pages in the browser": (("streamlit", "altair"), "install the extra `ui` (docs/install.md)"),
     "training with verl": (("torch", "verl", "ray", "tensordict", "transformers", "TransferQueue"), TRAIN),
-    "offline vLLM engine": (("vllm",), "pip install 'tagrpo[vllm]' on a machine with a GPU"),
+    "offline vLLM engine": (("vllm",), "on a machine with a GPU, install the extra `vllm` (docs/install.md)"),
 }
 BASE = ("litellm", "datasets", "math-verify", "sqlalchemy", "scipy", "rapidfuzz")
 LOW_DISK_GB = 2.0
@@ -93,7 +93,7 @@ def _machine() -> Iterator[Check]:
     way_out = "tagrpo is tested with Python 3.11 and 3.12"
     yield _check("Python", tested, platform.python_version(), way_out, needed=True)
     yield _check("tagrpo", True, _version("tagrpo") or "source tree")
-    for what, (packages, way_out) in {"base packages": (BASE, "pip install tagrpo"), **EXTRAS}.items():
+    for what, (packages, way_out) in {"base packages": (BASE, "see docs/install.md"), **EXTRAS}.items():
         missing = [package for package in packages if _version(package) is None]
         detail = f"not installed: {', '.join(missing)}"
         if not missing:

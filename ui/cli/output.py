@@ -47,6 +47,34 @@ _NAME = re.compile(r"[\w.@:/-]{1,130}", re.ASCII)  # which other commands take
 _ID_SHOWN = 12  # long enough for `show`
 _STRONG = re.compile(r"\*\*([^*]+)\*\*")
 EMPTY: tuple[object, ...] = (None, "", [], {})
+RARE = (
+    *("images", "new_images", "golds_that_are_solutions", "too_like", "questions_left_out", "suspects"),
+    *("open_questions", "failed_questions", "final_questions", "unreadable_questions", "open_requests"),
+    *("failed_requests", "missing", "missing_samples", "missing_for_good", "truncated", "refused"),
+    *("overruled", "unpriced", "doubtful_usd"),
+)
+"""Numbers that text leaves out if they are 0."""
+LABELS = {
+    "doubtful_usd": "worst-case usd",
+    "failed_questions": "questions with failed requests",
+    "fewest_samples": "minimum samples per problem",
+    "final_questions": "questions with permanently failed requests",
+    "golds_that_are_solutions": "gold answers that are whole solutions",
+    "missing_for_good": "permanently missing samples",
+    "most_samples": "maximum samples per problem",
+    "open_questions": "questions with open requests",
+    "overruled": "grades changed by people",
+    "proposals": "proposed candidates",
+    "spec": "config",
+    "successes": "success rates",
+    "suspects": "questions with a suspect gold answer",
+    "too_like": "neighbors too similar to others",
+    "unpriced": "requests without a price",
+    "unreadable": "unusable replies",
+    "unreadable_questions": "questions without enough readable answers",
+    "wanted": "neighbors wanted",
+}
+"""Labels of names that are not plain words."""
 
 DONE, FAILED, USAGE, ATTENTION = range(4)
 INTERRUPTED, TERMINATED = 130, 143  # as shells say it: 128 + the signal
@@ -162,7 +190,10 @@ def say(*parts: Part) -> None:
 
 def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
     """Yield the values that fit on a line, then tables and sections; empty values are left out."""
-    named = {str(key).replace("_", " "): value for key, value in record.items() if value not in EMPTY}
+    # keys that are data, such as names of models, stay as they are
+    data = title.rpartition(" ")[0].endswith("by") or not all(str(key).isidentifier() for key in record)
+    items = [(str(key), value) for key, value in record.items() if not _left_out(key, value)]
+    named = {key if data else _label(key): value for key, value in items}
     lines = {name: line for name, value in named.items() if (line := one_line_value(value)) is not None}
     if title and lines:
         yield documents.Heading(title)
@@ -170,13 +201,21 @@ def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
     for name, line in lines.items():
         yield f"{name:{width}}  {line}"
     for name in [name for name in named if name not in lines]:
-        value, section = named[name], f"{title} {name}".strip()
+        value, section = named[name], f"{title} > {name}" if title and name else title or name
         if isinstance(value, str):
             yield from (documents.Heading(section), value)
         elif isinstance(value, Mapping):
             yield from record_parts(value, section)
         else:
             yield from _list_parts(value, section)
+
+
+def _label(name: str) -> str:
+    return LABELS.get(name) or name.replace("_", " ")
+
+
+def _left_out(name: object, value: Any) -> bool:
+    return value in EMPTY or (value == 0 and name in RARE)
 
 
 def list_table(rows: Sequence[Mapping[str, Any]], columns: str) -> documents.Table:
@@ -218,7 +257,7 @@ def _table(rows: Sequence[Any]) -> documents.Table | None:
     """Return records as a table; None if a cell needs several lines or the table is too wide."""
     if not all(isinstance(row, Mapping) for row in rows):
         return None
-    names = dict.fromkeys(name for row in rows for name, value in row.items() if value not in EMPTY)
+    names = dict.fromkeys(name for row in rows for name, each in row.items() if not _left_out(name, each))
     lines = [[one_line_value(row.get(name)) for name in names] for row in rows]
     if any(line is None for row in lines for line in row):
         return None
@@ -226,7 +265,7 @@ def _table(rows: Sequence[Any]) -> documents.Table | None:
     if sum(widths) > WIDEST_TABLE:
         return None
     cells = [[*map(row.get, names)] for row in rows]
-    return value_table([name.replace("_", " ") for name in names], cells)
+    return value_table([_label(name) for name in names], cells)
 
 
 def one_line_value(value: Any) -> str | None:

@@ -166,7 +166,7 @@ def list_(
             "questions",
             [member.to_json() for member in members],
             "row id level subject question answer" + " held_back=held" * any(each.held for each in members),
-            empty=f"no more questions of {name}" if total else f"no question of {name} matches",
+            empty=f"no more questions of {name} match" if total else f"no questions of {name} match",
             set=name,
             total=total,
             after=behind,

@@ -95,8 +95,8 @@ def _next_steps(summary: dict[str, Any], *, ended: bool) -> Iterator[str]:
         )
     if ended and summary["unfinished"] and not (summary["open_questions"] or summary["failed_questions"]):
         yield (
-            "This run is complete; a higher cap would add nothing. To find more neighbors, start a run with "
-            "another name and another model or strategy."
+            "This run is complete. To find more neighbors, start a run with another name and another model "
+            "or strategy."
         )
 
 
@@ -183,7 +183,7 @@ def list_(
         "candidates",
         [views.standing_record(card) for card in cards],
         "candidate question=question_id status reviewed strategy text reason",
-        empty=f"no more candidates of {name} match" if total else f"no candidate of {name} matches",
+        empty=f"no more candidates of {name} match" if total else f"no candidates of {name} match",
         run=name,
         total=total,
         after=later,

@@ -318,7 +318,7 @@ def label(
             withdrawn = samples.withdraw_human_grade(session, header.id, reviewer=who)
             if withdrawn is None:
                 raise NotFoundError(f"{who} has no grade of this response to withdraw.")
-            recorded = f"{withdrawn} by {who} withdrawn"
+            recorded = f"{withdrawn} by {who}, now withdrawn"
         else:
             value: Literal["correct", "wrong"] = "correct" if correct else "wrong"
             new = samples.add_human_grade(session, header.id, value, reviewer=who, comment=comment)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from service.errors import DatabaseError, InputError, PrerequisiteError
+from service.errors import DatabaseError, InputError, missing_extra
 from ui.cli import output
 from ui.cli.lazy import lazy_imports
 from ui.cli.settings import AnswersName, OwnGrader, db
@@ -141,9 +141,7 @@ def serve(
     try:
         from evaluator import serving as grade_server
     except ImportError as error:
-        raise PrerequisiteError(
-            f"the grading server needs {error.name}. Install it with `pip install 'tagrpo[serve]'`."
-        ) from error
+        raise missing_extra(f"the grading server needs {error.name}", "serve") from error
     if no_token and token_file is not None:
         raise InputError("give only one of --token-file and --no-token.")
     token = None if no_token else read_secret(TOKEN_VARIABLE, token_file)

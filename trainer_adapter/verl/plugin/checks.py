@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError, missing_extra
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.contract import differences, installed_folders
 from trainer_adapter.verl.hooks import TESTED_VERSIONS, Hook
@@ -19,9 +19,7 @@ def check_version(hooks: tuple[Hook, ...]) -> None:
     try:
         version = metadata.version("verl")
     except metadata.PackageNotFoundError as error:
-        raise PrerequisiteError(
-            f"verl is not installed. Training needs verl {TESTED_VERSIONS[-1]}: pip install 'tagrpo[train]'."
-        ) from error
+        raise missing_extra(f"training needs verl {TESTED_VERSIONS[-1]}", "train") from error
     if version in TESTED_VERSIONS:
         return
     lacking = differences(installed_folders(), hooks)

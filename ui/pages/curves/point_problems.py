@@ -65,7 +65,7 @@ def show_point_problems(choice: CurveChoice, usual_k: int) -> None:
     only = [entry.counts.problems - len(rows) - too_few for entry in entries]
     notes = []
     if too_few:
-        notes.append(f"{too_few:,} problems have fewer than {k} graded samples and are excluded.")
+        notes.append(f"Problems with fewer than {k} graded samples, excluded: {too_few:,}.")
     if any(only):
         notes.append(
             f"{only[0]:,} problems are only in the run of {first}, {only[1]:,} only in the run of {second}."

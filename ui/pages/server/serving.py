@@ -15,7 +15,7 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-from service.errors import PrerequisiteError, TagrpoError
+from service.errors import TagrpoError, missing_extra
 from service.stopping import run_until_signal
 from ui.charts.theme import page_theme
 from ui.listening import Address
@@ -32,9 +32,7 @@ def check_installed() -> None:
     try:
         from streamlit.starlette import App  # noqa: F401
     except ImportError as error:
-        raise PrerequisiteError(
-            "the UI needs Streamlit 1.67 or newer. Install it with `pip install 'tagrpo[ui]'`."
-        ) from error
+        raise missing_extra("the UI needs Streamlit 1.67 or newer", "ui") from error
 
 
 def has_display() -> bool:
