@@ -5,7 +5,8 @@ which ends with exit code 1 and is to be reported. Docstrings list under "Raises
 not the errors of this file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 
 class TagrpoError(Exception):
@@ -42,6 +43,21 @@ class Terminated(Interrupted):
 
 class BudgetError(TagrpoError):
     """A cap on money or requests forbids going on, or cannot be kept because a price is not known."""
+
+
+def suggest(name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """Return what an unknown name may mean; if nothing is like it, `otherwise`, by default all names.
+
+    The last part of a name means it, too: `price` is `proposer.price`.
+    """
+    names = [*dict.fromkeys(names)]
+    words = {each: [each] for each in names}
+    for each in names:
+        if (last := each.rpartition(".")[2]) not in names:
+            words.setdefault(last, []).append(each)
+    if near := get_close_matches(name, words, n=1, cutoff=0.7):
+        return f"Did you mean {' or '.join(words[near[0]])}?"
+    return otherwise or f"Available: {', '.join(names) or 'none'}."
 
 
 def first_line(error: BaseException) -> str:

@@ -142,10 +142,14 @@ print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
 
 BAD = {
     "": "Usage: tagrpo",
-    "frobnicate": "No such command 'frobnicate'",
-    "questions import": "Missing argument",
+    "frobnicate": "error: no such command 'frobnicate'. Try `tagrpo -h`.",
+    "questions imprt": "no such command 'imprt'. Did you mean 'import'?",
+    "questions import": "error: missing argument",
+    "questions list demo --after x": "error: --after: give a valid integer. Try `tagrpo questions list -h`.",
+    "runs list --kind foo": "error: --kind: 'foo' is not one of 'propose', 'eval'",
+    "train metrics nope": "there is no training run 'nope'. This database has none.",
     "rephrase run demo": "name is missing",
-    "questions list --limit 0": "--limit",
+    "questions list --limit 0": "--limit: give at least 1.",
     "rephrase list --run rules --limit 999999999999999999999999999999": "a number is too large",
     "rephrase run demo --name r proposer=magic": "'llm', 'rules', 'file'",
     "questions import absent.jsonl --name x": "absent.jsonl: no such file",

@@ -180,7 +180,7 @@ def _show_published(published: "sets.PublishedSet") -> None:
     terminal.show(record, known)
 
 
-@Verb("export", VerlExportConfig, "set", "--layout --tokenizer --max-prompt-tokens --instruction")
+@Verb(VerlExportConfig, "set", "--layout --tokenizer --max-prompt-tokens --instruction")
 def export(
     config: VerlExportConfig,
     *,
