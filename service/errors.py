@@ -51,12 +51,9 @@ def suggest(name: str, names: Iterable[str], otherwise: str = "") -> str:
     The last part of a name means it, too: `price` is `proposer.price`.
     """
     names = [*dict.fromkeys(names)]
-    words = {each: [each] for each in names}
-    for each in names:
-        if (last := each.rpartition(".")[2]) not in names:
-            words.setdefault(last, []).append(each)
-    if near := get_close_matches(name, words, n=1, cutoff=0.7):
-        return f"Did you mean {' or '.join(words[near[0]])}?"
+    near = get_close_matches(name, [*names, *(each.rpartition(".")[2] for each in names)], n=1, cutoff=0.7)
+    if meant := [each for each in names if near in ([each], [each.rpartition(".")[2]])]:
+        return f"Did you mean {' or '.join(meant)}?"
     return otherwise or f"Available: {', '.join(names) or 'none'}."
 
 

@@ -166,9 +166,7 @@ _REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 """What commands a terminal, and what Python makes of bytes that are not UTF-8: no database takes them."""
 
 
-USAGE_ERROR: Any = typer.BadParameter.__base__
-"""click's error of usage, or that of typer's own copy of click."""
-
+USAGE_ERROR: Any = typer.BadParameter.__base__  # click's, or that of typer's own copy of click
 _REWORDED = {
     r"^Invalid value: ": "",
     r"^Invalid value for '([^']*)'( \(env var: .*?\))?: (Value error, )?": r"\1: ",
