@@ -140,9 +140,6 @@ VERBS = {
 }
 """The commands that take a config, by its name."""
 
-CONFIGS = {"propose": "rephrase", "judge": "score"}
-"""The config of a run by its kind, where the names differ."""
-
 
 def find_verb(name: str) -> Verb:
     """Return how the command of a config takes it."""
@@ -224,7 +221,8 @@ def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -
         )
     if Path(kept.folder).is_dir():
         os.chdir(kept.folder)  # files are named as they were then
-    command = app.find_function(VERBS[CONFIGS.get(chosen.kind, chosen.kind)])
+    verb = {"propose": "rephrase", "judge": "score"}.get(chosen.kind, chosen.kind)
+    command = app.find_function(VERBS[verb])
     known = profiles if profiles.is_file() else None
     settings = read_stored(command.verb.kind, kept.config, changes or (), profiles=known)
     if chosen.kind != "judge":
