@@ -1,6 +1,6 @@
 """The configs of `tagrpo eval run` and `tagrpo eval score`."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,7 @@ class SamplingSettings(Seeded, Sampling):
 class EvalConfig(Seeded, PromptConfig, PublishedSampling, Sampling, Model, Budget):
     """Sample n responses to every problem of one or more benchmarks, grade them, and report pass@k."""
 
+    verb: ClassVar[str] = "eval"
     benchmarks: tuple[str, ...] = ()
     """Benchmarks from `tagrpo eval benchmarks`, or your own .jsonl or .toml files."""
     name: str | None = None
@@ -73,6 +74,7 @@ class EvalConfig(Seeded, PromptConfig, PublishedSampling, Sampling, Model, Budge
 class ScoreConfig(Access, Budget):
     """Grade the stored samples of an evaluation: by rules, by your own grader, or by a judge model."""
 
+    verb: ClassVar[str] = "score"
     run: str = Field(description="Name or id of an eval run.")
     model: str | None = None
     """Judge model, with its litellm name (gpt-4o, hosted_vllm/NAME). Default: no judge."""

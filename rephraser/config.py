@@ -113,6 +113,7 @@ class VerdictRule(Config):
 class RephraseConfig(Seeded, Budget):
     """Propose rephrasings of questions, check them, and compare answers if a solver is named."""
 
+    verb: ClassVar[str] = "rephrase"
     questions: str = Field(description="Name of an imported question set.")
     name: str = Field(description="Name of the run; an existing run is resumed.")
     n: int = Field(3, ge=1, le=64, description="Number of neighbors per question.")

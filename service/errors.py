@@ -5,7 +5,8 @@ which ends with exit code 1 and is to be reported. Docstrings list under "Raises
 not the errors of this file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 
 class TagrpoError(Exception):
@@ -47,6 +48,18 @@ class Terminated(Interrupted):
 
 class BudgetError(TagrpoError):
     """A cap on money or requests forbids going on, or cannot be kept because a price is not known."""
+
+
+def suggest(name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """Return what an unknown name may mean; if nothing is like it, `otherwise`, by default all names.
+
+    The last part of a name means it, too: `price` is `proposer.price`.
+    """
+    names = [*dict.fromkeys(names)]
+    near = get_close_matches(name, [*names, *(each.rpartition(".")[2] for each in names)], n=1, cutoff=0.7)
+    if meant := [each for each in names if near in ([each], [each.rpartition(".")[2]])]:
+        return f"Did you mean {' or '.join(meant)}?"
+    return otherwise or f"Available: {', '.join(names) or 'none'}."
 
 
 def first_line(error: BaseException) -> str:

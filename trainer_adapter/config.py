@@ -83,6 +83,7 @@ class TrainConfig(SetRows):
     """Train with verl, from a neighbor set to checkpoints."""
 
     rest: ClassVar[str] = "recipe"
+    verb: ClassVar[str] = "train"
 
     recipe: RecipeConfig
     model: str | None = Field(None, description="Policy to train: a folder or Hub name.")

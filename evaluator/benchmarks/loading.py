@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from evaluator.benchmarks.rows import SETTING, read_problems
 from evaluator.evals.problems import Problem, problems_hash
 from evaluator.grading import GradeCase, Grader
 from evaluator.grading.extraction import gold_answer
-from service.errors import InputError, NotFoundError, PrerequisiteError, first_lines
+from service.errors import InputError, NotFoundError, PrerequisiteError, first_lines, suggest
 from service.questions import hub
 from service.questions.files import KINDS, Source, open_file
 from service.questions.images import RowImages
@@ -118,11 +117,7 @@ def find_benchmark(name: str) -> Benchmark:
     path = Path(name)
     if path.suffix.lower() == ".toml" or path.suffix.lower() in KINDS or path.exists():
         return read_definition(path)
-    close = get_close_matches(name, BENCHMARKS, n=1, cutoff=0.5)
-    hint = f'Did you mean "{close[0]}"? ' if close else ""
-    raise NotFoundError(
-        f'no benchmark "{name}". {hint}Available: {", ".join(BENCHMARKS)}. Or give a .toml or .jsonl file.'
-    )
+    raise NotFoundError(f'no benchmark "{name}". {suggest(name, BENCHMARKS)} Or give a .toml or .jsonl file.')
 
 
 def _open_hub(benchmark: Benchmark) -> Source:

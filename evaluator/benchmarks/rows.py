@@ -73,7 +73,7 @@ def read_problems(
             made.append(_problem(row.values, columns, benchmark, options_seed, images, own=own))
         except RowProblem as error:
             hidden = "cannot be used (rows of a gated benchmark are not shown)"
-            problem = hidden if benchmark.gated else str(error).partition("; ")[0]
+            problem = hidden if benchmark.gated else error.args[0]  # without the options of an import
             problems.append(f"{row.place}: {problem}")
             continue
         if own and benchmark.columns.question is None:
@@ -81,7 +81,7 @@ def read_problems(
     if problems:
         raise InputError(
             f"{source.name}: {len(problems)} of {len(rows)} rows cannot be used:{first_lines(problems)}\nA "
-            "benchmark must be complete; fix these rows."
+            "benchmark must be complete. Fix these rows, or name other columns below [columns] of a .toml."
         )
     return tuple(number_copies(made)), references
 

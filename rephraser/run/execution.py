@@ -173,20 +173,20 @@ def _solver_prompt(solver: Solver, programs: bool) -> PromptSpec | None:
 async def _open(config: RephraseConfig, spec: RunSpec, models: OpenModels) -> RunSpec:
     """Open the models and return the spec with what they say of themselves."""
     if isinstance(config.proposer, LlmProposer):
-        endpoint = await models.open(config.proposer)
+        endpoint = await models.open(config.proposer, "proposer.")
         as_json = config.proposer.reply == "auto" and endpoint.enforces_schema
         output: Any = "json" if as_json else spec.output
         spec = replace(spec, engine=endpoint.engine and endpoint.description, output=output)
     solvers = []
     for solver, model in zip(spec.solvers, config.solver, strict=True):
-        endpoint = await models.open(model)
+        endpoint = await models.open(model, "solver.")
         opened = replace(solver, engine=endpoint.engine and endpoint.description)
         endpoint.check(
             prompt_request(opened.model_identity, opened.prompt_spec, opened.sampling, "1 + 1 = ?")
         )
         solvers.append(opened)
     if config.premises is not None:
-        await models.open(premise_model(config, config.premises))
+        await models.open(premise_model(config, config.premises), "premises.")
     return replace(spec, solvers=tuple(solvers))
 
 

@@ -24,7 +24,7 @@ from rephraser.tables import (
 )
 from rephraser.verdict.successes import Successes
 from service.database import upsert, utc_now
-from service.errors import InputError, NotFoundError
+from service.errors import InputError, NotFoundError, suggest
 from service.hashing import content_hash
 from service.questions.question import question_id
 from service.runs.store import check_name
@@ -95,11 +95,8 @@ def find_set(session: Session, reference: str) -> SetHeader:
         versions = by_id
     if not versions:
         names = session.scalars(select(NeighborSetRow.name).distinct().order_by(NeighborSetRow.name)).all()
-        raise NotFoundError(
-            f"there is no neighbor set {name!r}. Available: {', '.join(names)}."
-            if names
-            else f"there is no neighbor set {name!r}. Create one with `tagrpo sets publish NAME --run RUN`."
-        )
+        way_out = "" if names else "Create one with `tagrpo sets publish NAME --run RUN`."
+        raise NotFoundError(f"there is no neighbor set {name!r}. {suggest(name, names, way_out)}")
     if not at:
         return versions[-1]
     number = _VERSION.fullmatch(version)

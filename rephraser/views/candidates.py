@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from sqlalchemy import JSON, ColumnElement, Float, Row, Select, cast, exists, func, literal, select, tuple_
@@ -24,7 +23,7 @@ from rephraser.tables import (
 from service.answer_kinds import AnswerKind
 from service.asks.request import read_reply
 from service.asks.tables import ANSWERED, SENT, AskBodyRow, AskRow
-from service.errors import InputError, NotFoundError
+from service.errors import InputError, NotFoundError, suggest
 from service.questions.question import Question
 from service.runs.store import Run
 from service.runs.tables import PICO_PER_USD, RunRow
@@ -116,13 +115,11 @@ def page_run(
     Also returns how many pass the filters, and the id to go on from, None at the end.
     """
     strategies = sorted(strategy["name"] for strategy in run.spec["strategies"])
-    if filters.strategy not in (None, *strategies):
-        raise InputError(
-            f"run {run.name!r} has no strategy {filters.strategy!r}. Available: {', '.join(strategies)}."
-        )
+    if filters.strategy is not None and filters.strategy not in strategies:
+        hint = suggest(filters.strategy, strategies)
+        raise InputError(f"run {run.name!r} has no strategy {filters.strategy!r}. {hint}")
     if filters.finding is not None and filters.finding not in FINDINGS:
-        near = get_close_matches(filters.finding, FINDINGS, n=4, cutoff=0.4) or list(FINDINGS)
-        raise InputError(f"there is no finding {filters.finding!r}. Similar: {', '.join(near)}.")
+        raise InputError(f"there is no finding {filters.finding!r}. {suggest(filters.finding, FINDINGS)}")
     total = session.scalar(_filtered(select(func.count(StandingRow.proposal_id)), filters)) or 0
     place = None
     if after is not None:

@@ -25,12 +25,10 @@ class Price:
         return Price(self.prompt * factor, self.completion * factor)
 
 
-def find_price(
-    model: str, given: tuple[float, float] | None = None, *, required: bool = False
-) -> Price | None:
+def find_price(model: str, given: tuple[float, float] | None = None, *, required: str = "") -> Price | None:
     """Return the price of a model: what the user gives (prompt, response), else litellm's.
 
-    None if it is not known; that is an error if it is `required`.
+    None if it is not known; that is an error if it is `required` by the name of its setting.
     """
     if given is not None:
         return Price(*given)
@@ -39,9 +37,9 @@ def find_price(
     price = known_price(model)
     if price is None and required:
         raise BudgetError(
-            f"tagrpo does not know the price of {model}, so it cannot enforce the cap. Set the model's "
-            "`price`, such as price=[10,30]: USD per million prompt tokens and response tokens ([0,0] if it "
-            "is free). Or remove the cap."
+            f"tagrpo does not know the price of {model}, so it cannot enforce the cap. Set the price in "
+            f"USD per million prompt tokens and response tokens, such as {required}=[10,30] ([0,0] if it is "
+            "free). Or remove the cap."
         )
     return price
 

@@ -30,11 +30,13 @@ class Config(BaseModel):
     """Base of all settings. A long description of a field is the text below it.
 
     `leading` is the field that a mere text gives, `rest` the table that takes keys that are no field.
+    `tagrpo config VERB` prints the settings, if the config is that of a command.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, use_attribute_docstrings=True)
     leading: ClassVar[str] = ""
     rest: ClassVar[str] = ""
+    verb: ClassVar[str] = ""
 
     def stored(self) -> dict[str, Any]:
         """Return the form that is kept with a run."""

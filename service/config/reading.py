@@ -19,7 +19,6 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -29,7 +28,7 @@ from pydantic_core import to_json
 from service.asks.redaction import redact
 from service.config import Config, read_toml
 from service.config.fields import Setting, fields_of, find_setting, kind_of, settings_of
-from service.errors import InputError
+from service.errors import InputError, suggest
 
 PROFILES = "endpoint"
 """The table of a file whose tables are profiles, and the field that names one."""
@@ -48,8 +47,9 @@ Place = tuple[str | int, ...]
 class Reading(Generic[C]):
     """Collects the values of a config in order, and builds it."""
 
-    def __init__(self, kind: type[C]) -> None:
-        self._kind = kind
+    def __init__(self, kind: type[C], flags: Mapping[str, str] = {}) -> None:
+        """Set up; `flags` are the command's flags by the setting that they give."""
+        self._kind, self._flags = kind, flags
         self._given: dict[Place, Any] = {}  # no place lies within another one
         self._sources: dict[Place, str] = {}  # `my.toml:4: ` or `--n: `, as errors begin
         self._profiles: dict[str, dict[str, Any]] = {}
@@ -221,7 +221,7 @@ class Reading(Generic[C]):
 
     def _report(self, at: Place, error: Any) -> None:
         """Note an error as pydantic describes it, after what gave the value."""
-        self._problems.append(self._source(at) + _problem(self._kind, at, error))
+        self._problems.append(self._source(at) + _problem(self._kind, at, error, self._flags))
 
     def _source(self, at: Place) -> str:
         """Return the line or the flag that gave a value; empty for a word."""
@@ -245,7 +245,7 @@ def _is_within(place: Place, at: Place) -> bool:
     return at in (place[: len(at)], _plain(place)[: len(at)])
 
 
-def _problem(kind: type[Config], at: Place, error: Any) -> str:
+def _problem(kind: type[Config], at: Place, error: Any, flags: Mapping[str, str]) -> str:
     """Return what is wrong with a setting, and the way out."""
     name = ".".join(map(str, at))
     setting, value = find_setting(kind, name), error["input"]
@@ -266,7 +266,12 @@ def _problem(kind: type[Config], at: Place, error: Any) -> str:
         case "union_tag_invalid":
             return f"{name} is {value['kind']!r}; give one of: {error['ctx']['expected_tags']}."
         case "missing":
-            return f"{name} is missing. {'' if setting is None else setting.about}".rstrip()
+            ways = [f"Pass {flags[name]}"] if name in flags else []
+            if ways and setting is not None and setting.choice is not None:
+                others = {each.choice for each in fields_of(kind)} - {setting.choice}
+                ways += sorted(f"set {'='.join(each)}" for each in others if each is not None)
+            way = f" {', or '.join(ways)}." if ways else ""
+            return f"{name} is missing.{way} {setting.about if setting else ''}".rstrip()
         case "value_error":
             return f"{name and f'{name}: '}{error['ctx']['error']}"
         case "model_type" | "dict_type":
@@ -282,11 +287,11 @@ def _hint(kind: type[Config], name: str, value: Any) -> str:
     """Return what may have been meant by an unknown setting."""
     settings = settings_of(kind)
     free = next((each.path for each in settings if each.free), None)
-    if free is not None and "." in name and find_setting(kind, name.partition(".")[0]) is None:
+    first = find_setting(kind, name.partition(".")[0])
+    if free is not None and "." in name and (first is None or not first.tables):
         return f"Settings of {free} start with `{free}.`: {free}.{name}={value}"
     known = [each.path.removeprefix(f"{kind.rest}.") for each in settings]
-    near = get_close_matches(name.replace("-", "_"), known, n=1, cutoff=0.7)
-    return f"Did you mean {near[0]}?" if near else "See `tagrpo config`."
+    return suggest(name.replace("-", "_"), known, kind.verb and f"See `tagrpo config {kind.verb}`.")
 
 
 def read_stored(

@@ -38,10 +38,11 @@ class OpenModels(AsyncExitStack):
         self._open: dict[tuple[Any, ...], tuple[Model, Endpoint]] = {}
         self._backends: dict[str, Callable[[Asker], BatchJobs]] = {}
 
-    async def open(self, config: Model) -> Endpoint:
+    async def open(self, config: Model, table: str = "") -> Endpoint:
         """Return the endpoint of a model, opened at the first call.
 
         A remote model is asked at one place: an address that one role names holds for the others too.
+        Errors name settings of the model after `table`, such as `solver.`.
         """
         key = config.sampler, *(getattr(config, name) for name in ("model", *ENGINE_SETTINGS[config.sampler]))
         if key in self._open:
@@ -53,13 +54,13 @@ class OpenModels(AsyncExitStack):
                     "the same base_url for every role of a model."
                 )
             return endpoint
-        endpoint = self._make(config)
+        endpoint = self._make(config, f"{table}price")
         self.push_async_callback(endpoint.close)
         await endpoint.open()
         self._open[key] = config, endpoint
         return endpoint
 
-    def _make(self, config: Model) -> Endpoint:
+    def _make(self, config: Model, price_name: str) -> Endpoint:
         if config.sampler == "local":
             check_installed("local")
             from service.engines.batch_loop import TransformersEndpoint  # torch takes seconds to import
@@ -70,7 +71,8 @@ class OpenModels(AsyncExitStack):
             return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
         from service.asks.remote import RemoteEndpoint  # litellm takes seconds to import
 
-        price = find_price(config.model, config.price, required=self._budget.max_usd is not None)
+        required = price_name if self._budget.max_usd is not None else ""
+        price = find_price(config.model, config.price, required=required)
         endpoint = RemoteEndpoint(config, price)
         if config.has_batch_jobs:
             check_batch(endpoint)

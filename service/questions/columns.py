@@ -103,7 +103,10 @@ class RowLimits:
 
 
 class RowProblem(Exception):
-    """A row that cannot be used; the message says why and, where there is one, the way out."""
+    """A row that cannot be used: why and, if an import has one, the way out."""
+
+    def __str__(self) -> str:
+        return ". ".join(map(str, self.args))
 
 
 def resolve(
@@ -292,8 +295,8 @@ def _within(limits: RowLimits, value: Any, column: str | None) -> Any:
         return value
     if len(value) > limits.max_characters:
         raise RowProblem(
-            f'"{column}" has {len(value):,} characters, more than {limits.max_characters:,}. Raise '
-            "--max-characters if that is intended"
+            f'"{column}" has {len(value):,} characters, more than {limits.max_characters:,}',
+            "Raise --max-characters if that is intended",
         )
     bad = _CONTROL.search(value)
     if bad is None or limits.strip_control:
@@ -301,8 +304,8 @@ def _within(limits: RowLimits, value: Any, column: str | None) -> Any:
     eaten = _EATEN_BACKSLASH.get(bad[0])
     hint = f' (often caused by "{eaten}" in LaTeX after a lost backslash)' if eaten else ""
     raise RowProblem(
-        f'"{column}" contains the control character U+{ord(bad[0]):04X} at character {bad.end()}{hint}. '
-        "Fix the file, or pass --strip-control to remove such characters"
+        f'"{column}" contains the control character U+{ord(bad[0]):04X} at character {bad.end()}{hint}',
+        "Fix the file, or pass --strip-control to remove such characters",
     )
 
 
@@ -320,7 +323,7 @@ def text_of(value: Any, part: str, column: str | None) -> str:
         return ""
     if not isinstance(value, str) or isinstance(value, JsonNumber):
         raise RowProblem(
-            f'"{column}" is {str(value)[:60]}, not text. Choose another column: --column {part}=NAME'
+            f'"{column}" is {str(value)[:60]}, not text', f"Choose another column: --column {part}=NAME"
         )
     return value
 
@@ -372,5 +375,5 @@ def _scalar(value: Any, column: str | None, part: str = "") -> str:
     if isinstance(value, bytes):
         raise RowProblem(f'"{column}" contains bytes, not text')
     if isinstance(value, Mapping):
-        raise RowProblem(f'"{column}" is an object. Select a value: --column {part}={column}.NAME')
+        raise RowProblem(f'"{column}" is an object', f"Select a value: --column {part}={column}.NAME")
     return str(value)

@@ -13,7 +13,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
 from service.database import in_parts, utc_now
-from service.errors import InputError, NotFoundError
+from service.errors import InputError, NotFoundError, suggest
 from service.hashing import content_hash, content_id
 from service.runs.tables import RunConfigRow, RunQuestionRow, RunRow
 
@@ -104,6 +104,9 @@ def open_run(
     return as_run(row), before
 
 
+_KINDS = {None: "", "propose": "rephrasing ", "eval": "eval ", "judge": "judging ", "train": "training "}
+
+
 def find_run(session: Session, reference: str | None, kind: str | None = None) -> Run:
     """Return the only run of `matching_runs`; without a reference, the only one of this kind."""
     if reference is None:
@@ -111,7 +114,7 @@ def find_run(session: Session, reference: str | None, kind: str | None = None) -
     else:
         matching, which = matching_runs(session, reference, kind), f"{reference} matches several runs"
     if not matching:
-        raise InputError("there are no runs yet. `tagrpo runs list` shows how to start one.")
+        raise InputError(f"there are no {_KINDS[kind]}runs yet. `tagrpo runs list` shows how to start one.")
     if len(matching) > 1:
         raise InputError(f"{which}. Choose one: {', '.join(sorted(run.name for run in matching))}.")
     return matching[0]
@@ -133,9 +136,9 @@ def matching_runs(session: Session, reference: str, kind: str | None = None) -> 
             f"run {row.name!r} is of kind {row.kind}, not {kind}. `tagrpo runs list --kind {kind}` lists the "
             "runs that you can name."
         )
-    names = ", ".join(run.name for run in of_kind)
-    others = f"Available: {names}" if names else "There are no runs yet"
-    raise NotFoundError(f"there is no run {reference!r}. {others}.")
+    names = [run.name for run in of_kind]
+    others = suggest(reference, names, "" if names else "This database has none. See `tagrpo runs list`.")
+    raise NotFoundError(f"there is no {_KINDS[kind]}run {reference!r}. {others}")
 
 
 def list_runs(session: Session, kind: str | None = None) -> list[Run]:

@@ -172,9 +172,9 @@ def test_the_users_price_comes_before_litellms():
     assert find_price("openai/gpt-4-turbo", (1.0, 2.0)) == Price(1.0, 2.0)
     assert find_price("gpt-4-turbo") == Price(10.0, 30.0)
     assert find_price("hosted_vllm/m") is None
-    assert find_price("hosted_vllm/m", (0.0, 0.0), required=True) == Price(0.0, 0.0)
-    with pytest.raises(BudgetError, match=r"hosted_vllm/m.*\[0,0\] if it is free"):
-        find_price("hosted_vllm/m", required=True)
+    assert find_price("hosted_vllm/m", (0.0, 0.0), required="price") == Price(0.0, 0.0)
+    with pytest.raises(BudgetError, match=r"hosted_vllm/m.*solver\.price=\[10,30\]"):
+        find_price("hosted_vllm/m", required="solver.price")
 
 
 def test_the_worst_case_covers_prompt_images_and_all_responses():

@@ -118,7 +118,7 @@ def test_a_training_is_diagnosed_by_stretches(record):
 
 def test_runs_that_do_not_fit_are_refused(db, tmp_path):
     folder = write_run(tmp_path / "rollouts")
-    with db.read() as session, pytest.raises(InputError, match="there are no runs yet"):
+    with db.read() as session, pytest.raises(InputError, match="there are no training runs yet"):
         choose_train_run(session, None)
     with db.write() as session:
         open_run(session, name="ta", kind="eval", spec={}, question_ids=(), versions={})

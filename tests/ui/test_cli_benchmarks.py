@@ -70,7 +70,7 @@ def test_json_holds_source_and_failures(cli, monkeypatch):
 def test_bad_usage_exits_with_2(cli):
     cli.refuses(
         {
-            "aime2024": 'Did you mean "aime24"?',
+            "aime2024": "Did you mean aime24?",
             "aime24 --from none.jsonl": "no such file",
             "--from none.jsonl": "cannot match 1 --from to ",
             "aime24 aime25 --from a.jsonl": "match 1 --from to 2 benchmarks",

@@ -70,9 +70,9 @@ def test_a_list_by_filters(cli, run, db):
     cli.refuses(
         {
             "list": "Choose one: run, two",
-            "list --finding number_ded --run run": "Similar: number_added",
+            "list --finding number_ded --run run": "Did you mean number_added?",
             "list --strategy rename --run run": "Available: format, perspectives",
-            "list --run nope": "there is no run 'nope'",
+            "list --run nope": "there is no rephrasing run 'nope'",
             "list --after c_zz --run run": "no candidate has an id",
             "list --reviews --status accepted": "--reviews allows only --run",
         }

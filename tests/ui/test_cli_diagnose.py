@@ -211,7 +211,7 @@ def test_what_cannot_be_used_is_refused(cli, db):
             "base --rollouts r.jsonl": "name eval runs or a training run, or give --rollouts PATH",
             "base base": "a run appears twice",
             "base plain": "no common question",
-            "nothing": "there is no run 'nothing'",
+            "nothing": "there is no eval run 'nothing'",
             "base --only costs,forecast": "--only costs: no such part. Available: zero-gradient",
             "base --g 1": "at least 2 responses",
             "base --g 9": "no question has G=9",

@@ -179,7 +179,7 @@ def test_a_command_that_cannot_run_is_refused(cli):
             "eval run sums.jsonl --model x sampler=vllm device=cpu": "device does not apply to sampler=vllm",
             f"eval run sums.jsonl --model {MODEL} --base-url http://127.0.0.1:9/v1": "no server answers",
             "runs show nothing": "there is no run 'nothing'",
-            "eval score nothing": "there is no run 'nothing'",
+            "eval score nothing": "there is no eval run 'nothing'",
             "eval run sums.jsonl --model x grader=no_such:grade": "add its folder to PYTHONPATH",
             "eval run sums.jsonl --model x --n 0": "--n: n is 0; give an integer, 1 to 100,000",
         }

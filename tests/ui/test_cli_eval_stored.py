@@ -143,4 +143,4 @@ def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli):
     anywhere = cli.within()
     assert "is of kind eval, not propose" in anywhere.refused("sets", "publish", "x", "--run", "base.sums")
     assert "Repeat the command that started it" in anywhere.refused("resume", "base.sums")
-    assert "there are no runs yet" in words(anywhere("rephrase", "list").err)
+    assert "there are no rephrasing runs yet" in words(anywhere("rephrase", "list").err)

@@ -128,7 +128,7 @@ def test_what_cannot_be_done_says_why(cli):
     Path("there.json").touch()
     cli.within("eval").refuses(
         {
-            "report nothing": "there is no run 'nothing'",
+            "report nothing": "there is no eval run 'nothing'",
             "report open": "2 of 12 samples have no grade",
             "report base --k 64": "none of the 4 problems has 64 graded samples",
             "report base --k two": "give integers of at least 1",

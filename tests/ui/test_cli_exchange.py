@@ -92,7 +92,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli):
         assert message in cli.refused(*arguments)
     assert not Path("tagrpo.db").exists()
     Database.open("tagrpo.db").close()
-    assert "there is no run 'x'" in cli("compare", "x", "--tool-grades").err
+    assert "there is no eval run 'x'" in cli("compare", "x", "--tool-grades").err
     assert "give two models, or one run with --tool-grades" in cli("compare", "x").err
     assert "the format is unknown" in cli("export", "x", "--out", "o.txt").err
 

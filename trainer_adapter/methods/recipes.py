@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from service.config import read_toml
-from service.errors import InputError
+from service.errors import InputError, suggest
 from service.own_code import is_own
 from trainer_adapter.methods.registry import FORMULAS, list_names, settings_of_advantage
 
@@ -355,7 +355,7 @@ def find_recipe(name: str) -> Recipe:
         return RECIPES[name]
     if name.endswith(".toml"):
         return read_recipe(Path(name))
-    raise InputError(f"no recipe {name!r}. Available: {', '.join(RECIPES)}. Or give a TOML file.")
+    raise InputError(f"no recipe {name!r}. {suggest(name, RECIPES)} Or give a TOML file.")
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -366,7 +366,7 @@ def read_recipe(path: Path) -> Recipe:
     content = read_toml(path)[1]
     base = content.pop("base", "grpo")
     if not isinstance(base, str) or base not in RECIPES:
-        raise InputError(f"{path}: base {base!r} is not a recipe. Available: {', '.join(RECIPES)}.")
+        raise InputError(f"{path}: base {base!r} is not a recipe. {suggest(str(base), RECIPES)}")
     content.setdefault("name", path.stem)
     content.setdefault("summary", f"{base}, changed in {path.name}")
     try:
@@ -396,7 +396,7 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
 def _checked(values: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
     for name in values:
         if name not in kinds:
-            raise InputError(f"there is no axis {name!r}. Available: {', '.join(kinds)}.")
+            raise InputError(f"there is no axis {name!r}. {suggest(name, kinds)}")
     return {name: _fit(name, value, kinds[name]) for name, value in values.items()}
 
 

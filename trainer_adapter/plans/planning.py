@@ -179,7 +179,7 @@ def plan_compute(
     if questions < batch:
         raise InputError(
             f"{questions:,} questions do not fill a batch of {batch:,}. Pass "
-            f"data.train_batch_size={questions}."
+            f"verl.data.train_batch_size={questions}."
         )
     mean = assumed.mean_tokens or float(value("data.max_response_length"))
     passes = int(value("actor_rollout_ref.actor.ppo_epochs", 1))
@@ -229,7 +229,7 @@ def plan_compute(
             if not steps:
                 raise InputError(
                     f"{total:,} responses do not fill one step of {each.name}, which samples {a_step:,}. "
-                    "Raise --responses, or lower data.train_batch_size."
+                    "Raise --responses, or lower verl.data.train_batch_size."
                 )
             at_equal.append(planned(each.name, each, steps, round(steps * batch / questions, 2)))
         return tuple(at_equal)

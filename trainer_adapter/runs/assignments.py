@@ -183,6 +183,6 @@ def updates_of_a_batch(batch: int, update: int) -> int:
     if update > batch or batch % update:
         raise InputError(
             f"a batch of {batch} questions is not a multiple of {update} questions per update. Pass another "
-            f"{_ACTOR}.ppo_mini_batch_size."
+            f"verl.{_ACTOR}.ppo_mini_batch_size."
         )
     return batch // update

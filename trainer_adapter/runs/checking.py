@@ -90,17 +90,17 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
     if batch > rows:
         raise InputError(
             f"a batch has {batch:,} questions, but the training file has only {rows:,}. Pass "
-            f"data.train_batch_size={rows} or less, and actor_rollout_ref.actor.ppo_mini_batch_size no "
-            "larger."
+            f"verl.data.train_batch_size={rows} or less, and "
+            "verl.actor_rollout_ref.actor.ppo_mini_batch_size no larger."
         )
     updates_of_a_batch(batch, int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size")))
     if data.validation_file is None and not isinstance(composition.setting("data.val_files"), Override):
         for key, never in (("test_freq", -1), ("val_before_train", False), ("val_only", False)):
             if (value := composition.value(f"trainer.{key}", never)) not in (never, 0):
                 raise InputError(
-                    f"trainer.{key}={value}: there is no validation file, so verl would validate on the "
+                    f"verl.trainer.{key}={value}: there is no validation file, so verl would validate on the "
                     "training data. Hold questions back with validation_share=0.02, or set a file with "
-                    "data.val_files."
+                    "verl.data.val_files."
                 )
     untested = [untested_version()] if has_verl() else []
     return [*filter(None, untested), *_notes(composition, data), *check_lengths(composition, data)]
@@ -229,9 +229,9 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
         if data.images:
             what = "including images"
             way_out = (
-                f"verl stops at these. Pass data.max_prompt_length={longest}, or reduce the images: with "
-                f"+{_OPTIONS}min_pixels=3136 +{_OPTIONS}max_pixels=200704 an image has at most 256 tokens in "
-                "Qwen 2.5 VL."
+                f"verl stops at these. Pass verl.data.max_prompt_length={longest}, or reduce the images: "
+                f"with verl.+{_OPTIONS}min_pixels=3136 verl.+{_OPTIONS}max_pixels=200704 an image has at "
+                "most 256 tokens in Qwen 2.5 VL."
             )
         raise InputError(
             f"{data.folder}: {len(over):,} prompt{'s' if len(over) > 1 else ''} of more than {limit} tokens "

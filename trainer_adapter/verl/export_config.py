@@ -1,6 +1,6 @@
 """The config of `tagrpo sets export`: what training files for verl contain."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -37,6 +37,7 @@ class SetRows(Config):
 class VerlExportConfig(SetRows):
     """Write a version of a neighbor set. All settings except `set` apply only to files for verl."""
 
+    verb: ClassVar[str] = "export"
     set: str = Field(description="NAME (its newest version), NAME@VERSION, NAME@TAG, or an id.")
     layout: Literal["grouped", "flat"] = "grouped"
     """grouped: one row per question; flat: one row per prompt."""

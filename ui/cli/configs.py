@@ -2,7 +2,7 @@
 
 Some settings are flags, the others come as KEY=VALUE or in files:
 
-    @Verb("rephrase", RephraseConfig, "questions", "--model=proposer.model --max-usd")
+    @Verb(RephraseConfig, "questions", "--model=proposer.model --max-usd")
     def run(config: RephraseConfig) -> None: ...
 """
 
@@ -18,7 +18,7 @@ from typer import Argument, Option
 from service.config import Config
 from service.config.fields import Setting, fields_of, find_setting, kind_of, settings_of
 from service.config.reading import Reading, read_stored
-from service.errors import InputError
+from service.errors import InputError, suggest
 from ui.cli.lazy import lazy_imports
 from ui.cli.output import terminal
 from ui.cli.settings import METAVARS, RunArgument, Words, db, profiles_file
@@ -36,7 +36,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Verb:
     """How a command takes a config."""
 
-    name: str  # as in `tagrpo config NAME`
     kind: type[Config]
     argument: str  # the setting that an argument without `=` gives
     flag_words: str  # flags for settings: --max-usd for max_usd, --model=proposer.model for another name
@@ -58,7 +57,7 @@ class Verb:
     def epilog(self) -> str:
         """What help says of the settings that have no flag."""
         more = len(settings_of(self.kind)) - len(self.flags) - 1
-        return f"{more} more settings, given as KEY=VALUE or in a file: tagrpo config {self.name}"
+        return f"{more} more settings, given as KEY=VALUE or in a file: tagrpo config {self.kind.verb}"
 
     @property
     def setting(self) -> Setting:
@@ -90,7 +89,7 @@ class Verb:
         flags = {flag: values.pop(_name(flag)) for flag in self.flags}
         if self.optional and not (words or files or any(flags.values())):
             return None
-        reading = Reading(self.kind)
+        reading = Reading(self.kind, {path: flag for flag, path in self.flags.items()})
         if profiles.is_file():
             reading.add_file(profiles, profiles_only=True)
         for path in files:
@@ -141,14 +140,11 @@ VERBS = {
 }
 """The commands that take a config, by its name."""
 
-CONFIGS = {"propose": "rephrase", "judge": "score"}
-"""The config of a run by its kind, where the names differ."""
-
 
 def find_verb(name: str) -> Verb:
     """Return how the command of a config takes it."""
     if name not in VERBS:
-        raise InputError(f"{name}: there is no such config. Available: {', '.join(VERBS)}.")
+        raise InputError(f"no config {name!r}. {suggest(name, VERBS)}")
     return cast(Verb, app.find_function(VERBS[name]).verb)
 
 
@@ -179,7 +175,7 @@ def template(kind: type[Config], about: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def config(verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")]) -> None:
+def config(verb: Annotated[str, Argument(metavar="|".join(VERBS), help="The command.")]) -> None:
     """Print all settings of a command and their defaults, as a TOML file to edit and pass with -c.
 
     Example: tagrpo config rephrase
@@ -225,7 +221,8 @@ def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -
         )
     if Path(kept.folder).is_dir():
         os.chdir(kept.folder)  # files are named as they were then
-    command = app.find_function(VERBS[CONFIGS.get(chosen.kind, chosen.kind)])
+    verb = {"propose": "rephrase", "judge": "score"}.get(chosen.kind, chosen.kind)
+    command = app.find_function(VERBS[verb])
     known = profiles if profiles.is_file() else None
     settings = read_stored(command.verb.kind, kept.config, changes or (), profiles=known)
     if chosen.kind != "judge":

@@ -47,7 +47,7 @@ SamplesFormat = Literal["jsonl", "parquet"]
 BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
-@Verb("eval", EvalConfig, "benchmarks", FLAGS)
+@Verb(EvalConfig, "benchmarks", FLAGS)
 def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
     """Sample n responses to every problem of one or more benchmarks, grade them, and print pass@k.
 
@@ -149,7 +149,7 @@ def _numbers_parts(record: Mapping[str, Any]) -> list[Part]:
     ]
 
 
-@Verb("score", ScoreConfig, "run", "--judge=model --for=asked --answers --grader --max-usd --base-url")
+@Verb(ScoreConfig, "run", "--judge=model --for=asked --answers --grader --max-usd --base-url")
 def score(config: ScoreConfig, *, changes: bool = False, dry_run: settings.DryRun = False) -> None:
     """Grade the samples of a run that have no grade yet, by rules or by a judge model.
 

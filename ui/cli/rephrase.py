@@ -33,7 +33,7 @@ Candidate = Annotated[str, Argument(help="Id of a candidate, or its first charac
 PROPOSER = "--model=proposer.model --base-url=proposer.base_url"
 
 
-@Verb("rephrase", RephraseConfig, "questions", f"{FLAGS} {PROPOSER}")
+@Verb(RephraseConfig, "questions", f"{FLAGS} {PROPOSER}")
 def run(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
     """Propose rephrasings of questions, check them, and compare answers if a solver is named.
 
@@ -65,7 +65,7 @@ def run(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
         raise output.unfinished({outcome.stopped}, "; ".join(problems) + ".")
 
 
-@Verb("rephrase", RephraseConfig, "proposer.candidates", f"--questions {FLAGS}", chosen=("proposer=file",))
+@Verb(RephraseConfig, "proposer.candidates", f"--questions {FLAGS}", chosen=("proposer=file",))
 def import_(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
     """Start a run with rephrasings from a file or a Hub dataset, check them, and compare answers.
 

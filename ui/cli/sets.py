@@ -184,7 +184,7 @@ def _show_published(published: "types.PublishedSet") -> None:
     terminal.show(record, known)
 
 
-@Verb("export", VerlExportConfig, "set", "--layout --tokenizer --max-prompt-tokens --instruction")
+@Verb(VerlExportConfig, "set", "--layout --tokenizer --max-prompt-tokens --instruction")
 def export(
     config: VerlExportConfig,
     *,

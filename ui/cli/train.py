@@ -42,7 +42,7 @@ ASSUMED = ", ".join(setting.path for setting in settings_of(PlanAssumptions))
 ROLLOUT_ID = re.compile(r"(?:(.+):)?(\d+:\d+)")
 
 
-@Verb("train", TrainConfig, "recipe.name", FLAGS)
+@Verb(TrainConfig, "recipe.name", FLAGS)
 def plan(
     config: TrainConfig,
     *,
@@ -95,7 +95,7 @@ def plan(
         raise output.needs_attention("; ".join(made.warnings))
 
 
-@Verb("train", TrainConfig, "recipe.name", f"{FLAGS} --cpu", optional=True)
+@Verb(TrainConfig, "recipe.name", f"{FLAGS} --cpu", optional=True)
 def recipes(config: TrainConfig | None) -> None:
     """List the recipes with their choice on every axis; with a name, show every verl setting of one.
 
@@ -136,7 +136,7 @@ def recipes(config: TrainConfig | None) -> None:
     )
 
 
-@Verb("train", TrainConfig, "recipe.name", f"{FLAGS} --set --name --nodes --cpu")
+@Verb(TrainConfig, "recipe.name", f"{FLAGS} --set --name --nodes --cpu")
 def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -> None:
     """Train with verl, from a neighbor set to checkpoints; resume after an interruption.
 
