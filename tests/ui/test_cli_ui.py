@@ -66,7 +66,7 @@ def test_bad_usage_is_code_2_and_one_message(database):
         "--password --no-token": "give only one of",
         "--host 203.0.113.7": "cannot listen on it",
         "--demo": "remove --db",
-        "--port 99999": "give at most 65535",
+        "--port 99999": "less than or equal to 65535",
         "--password-file /nonexistent": "cannot be read",
     }.items():
         assert said in refused(database, "--port", "0", *options.split())

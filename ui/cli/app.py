@@ -99,10 +99,7 @@ def find_function(place: str) -> Any:
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are imported when they are used.
-
-    `places` has each command as MODULE.COMMAND, and each group below it by its name.
-    """
+    """A group whose commands (MODULE.COMMAND) and groups (by name) in `places` are imported when used."""
 
     def __init__(self, *, places: Iterable[str] = (*COMMANDS, *GROUPS), **settings: Any) -> None:
         shared = {"no_args_is_help": True, "rich_markup_mode": None, "context_settings": SETTINGS}
@@ -171,19 +168,6 @@ _REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 """What commands a terminal, and what Python makes of bytes that are not UTF-8: no database takes them."""
 
 
-USAGE_ERROR: Any = typer.BadParameter.__base__  # click's, or that of typer's own copy of click
-_REWORDED = {
-    r"^Invalid value: ": "",
-    r"^Invalid value for '([^']*)'( \(env var: .*?\))?: (Value error, )?": r"\1: ",
-    r"Input should be a valid (\w+).*": r"give a valid \1",
-    "Input should be greater than or equal to": "give at least",
-    "Input should be less than or equal to": "give at most",
-    r" \(Possible options: (.*)\)": r". Did you mean \1?",
-    r"^Got unexpected extra argument\S* \((.*)\)": r"unexpected: \1",
-}
-"""Patterns in messages of typer and pydantic, and what tagrpo says."""
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"tagrpo {metadata.version('tagrpo')}")
@@ -229,7 +213,7 @@ def main() -> None:
             )
         try:
             with exit_on_sigterm():
-                sys.exit(get_command(app)(prog_name="tagrpo", standalone_mode=False))
+                get_command(app)(prog_name="tagrpo")
         finally:
             sys.stdout.flush()
     except SystemExit as leaving:
@@ -239,26 +223,10 @@ def main() -> None:
     except BrokenPipeError:
         output.forget_stdout()
         sys.exit(output.FAILED)
-    except USAGE_ERROR as error:
-        _print_usage_error(error)
-        sys.exit(output.USAGE)
     except (Exception, KeyboardInterrupt) as error:  # KeyboardInterrupt: before or after typer's turn
         code, message = _explain(error)
         output.print_error(message)
         sys.exit(code)
-
-
-def _print_usage_error(error: Any) -> None:
-    message = str(error.format_message())
-    if message.startswith("Usage:"):  # of a group without a command: its whole help
-        output.write_line(message)
-        return
-    for pattern, words in _REWORDED.items():
-        message = re.sub(pattern, words, message)
-    if error.ctx is not None:
-        output.write_line(error.ctx.get_usage())
-        message = f"{message.rstrip('.')}{'.' * (message[-1] != '?')} Try `{error.ctx.command_path} -h`."
-    output.print_error(message[0].lower() + message[1:])
 
 
 def _explain(error: BaseException) -> tuple[int, str]:
@@ -271,8 +239,6 @@ def _explain(error: BaseException) -> tuple[int, str]:
             return output.INTERRUPTED, STOPPED[output.INTERRUPTED]
         case TagrpoError():
             return output.USAGE, str(error)
-        case typer.Abort():
-            return output.FAILED, "aborted"
         case OverflowError():  # of SQLite, numpy or torch
             return output.USAGE, "a number is too large. Give a smaller one."
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):

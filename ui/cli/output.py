@@ -48,31 +48,17 @@ _ID_SHOWN = 12  # long enough for `show`
 _STRONG = re.compile(r"\*\*([^*]+)\*\*")
 EMPTY: tuple[object, ...] = (None, "", [], {})
 RARE = (
-    *("images", "new_images", "golds_that_are_solutions", "too_like", "questions_left_out", "suspects"),
-    *("open_questions", "failed_questions", "final_questions", "unreadable_questions", "open_requests"),
-    *("failed_requests", "missing", "missing_samples", "missing_for_good", "truncated", "refused"),
-    *("overruled", "unpriced", "doubtful_usd"),
+    *("images", "new_images", "golds_that_are_solutions", "missing_for_good", "overruled", "too_like"),
+    *("suspects", "unpriced", "unreadable_questions", "final_questions", "doubtful_usd"),
 )
 """Numbers that text leaves out if they are 0."""
 LABELS = {
-    "doubtful_usd": "worst-case usd",
-    "failed_questions": "questions with failed requests",
     "fewest_samples": "minimum samples per problem",
-    "final_questions": "questions with permanently failed requests",
     "golds_that_are_solutions": "gold answers that are whole solutions",
-    "missing_for_good": "permanently missing samples",
     "most_samples": "maximum samples per problem",
-    "open_questions": "questions with open requests",
     "overruled": "grades changed by people",
     "proposals": "proposed candidates",
     "spec": "config",
-    "successes": "success rates",
-    "suspects": "questions with a suspect gold answer",
-    "too_like": "neighbors too similar to others",
-    "unpriced": "requests without a price",
-    "unreadable": "unusable replies",
-    "unreadable_questions": "questions without enough readable answers",
-    "wanted": "neighbors wanted",
 }
 """Labels of names that are not plain words."""
 

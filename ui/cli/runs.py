@@ -143,9 +143,7 @@ def show_estimates(
         surely = "stops" if sum(low for low, _ in ranges) > max_usd else "may stop"
         notes.append(f"--max-usd {max_usd:g} {surely} the run before it is complete.")
     if len(ranges) < len(estimates):
-        notes.append(
-            "A price is unknown. Set price=[IN,OUT]; of a rephrasing, proposer.price or solver.price."
-        )
+        notes.append("A price is unknown. Set price=[IN,OUT], or proposer.price and solver.price.")
     if any(each.images and each.trial is None for each in estimates):
         low, high = estimate.IMAGE_TOKENS
         notes.append(f"Images are assumed to take {low:,.0f} to {high:,.0f} tokens each; models differ.")

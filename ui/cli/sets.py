@@ -15,7 +15,7 @@ from ui.cli.settings import Overwrite, db, resume_command
 with lazy_imports():
     from rephraser import config as rephrase_config
     from rephraser.sets import changes, reimport, types
-    from rephraser.sets import export as set_export
+    from rephraser.sets import export as exports
     from rephraser.sets import publish as publishing
     from rephraser.sets import store as set_store
     from service.runs import store
@@ -217,10 +217,8 @@ def export(
     if config.model_fields_set > {"set"}:
         raise BadParameter(f"settings for verl files cannot be combined with --format {form}")
     license = license_name or "other"
-    with db.open() as database:
-        header = set_export.export_set(
-            database, config.set, out, form, license_name=license, overwrite=overwrite
-        )
+    with db.open() as opened:
+        header = exports.export_set(opened, config.set, out, form, license_name=license, overwrite=overwrite)
     record = {"set": header.ref, "content_hash": header.content_hash, "format": form, "out": out}
     record |= {key: header.counts[key] for key in ("questions", "neighbors", "neighbors_by_verdict")}
     terminal.show(
