@@ -56,9 +56,10 @@ def suggest(name: str, names: Iterable[str], otherwise: str = "") -> str:
     The last part of a name means it, too: `price` is `proposer.price`.
     """
     names = [*dict.fromkeys(names)]
-    near = get_close_matches(name, [*names, *(each.rpartition(".")[2] for each in names)], n=1, cutoff=0.7)
+    parts = [] if "." in name else [each.rpartition(".")[2] for each in names]
+    near = get_close_matches(name, [*names, *parts], n=1, cutoff=0.7)
     if meant := [each for each in names if near in ([each], [each.rpartition(".")[2]])]:
-        return f"Did you mean {' or '.join(meant)}?"
+        return f"Did you mean {' or '.join(meant[:3])}?"
     return otherwise or f"Available: {', '.join(names) or 'none'}."
 
 

@@ -81,7 +81,7 @@ def read_problems(
     if problems:
         raise InputError(
             f"{source.name}: {len(problems)} of {len(rows)} rows cannot be used:{first_lines(problems)}\nA "
-            "benchmark must be complete. Fix these rows, or name other columns below [columns] of a .toml."
+            "benchmark must be complete. Fix these rows, or set other columns in [columns] of a .toml file."
         )
     return tuple(number_copies(made)), references
 

@@ -414,6 +414,8 @@ def import_responses(
                 .where(TaskRow.run_id == run.id, TaskRow.state == OPEN)
                 .values(state=FAILED_TASK, error="no response in the other tool's file")
             )
+        if new:  # it ends later than before
+            finish_run(session, run.id, finished=False)
         finish_run(session, run.id, finished=True)
     return run, new, before
 

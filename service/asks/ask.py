@@ -87,7 +87,7 @@ class Outcome:
     """What this process did for a run. `stopped` says in a word why it ended before the run was done.
 
     `done` tasks were finished, `failed` ones need a request that failed for good, `open` ones are left.
-    `was_complete`: no task was open.
+    `was_complete`: all tasks were done before.
     """
 
     done: int = 0

@@ -265,7 +265,7 @@ class BatchJobs(Endpoint):
                     completion_window="24h", endpoint=PAGE, input_file_id=file.id, metadata={TAG: tag}
                 )
             except Exception as error:
-                fault = classify(error)
+                fault = _fault_of(error)
                 may_have_arrived = before or fault.billed or fault.kind == kinds.SERVER_ERROR
                 raise
 
@@ -310,7 +310,7 @@ class BatchJobs(Endpoint):
             except (Stopped, PrerequisiteError):
                 raise
             except Exception as error:
-                fault = classify(error)
+                fault = _fault_of(error)
             pause = pause_s(fault, attempt, self._asker.models.retry_s)
             is_patient = not is_new and time.monotonic() - began < OUTAGE_S
             if pause is None and fault.kind in kinds.RETRIED and is_patient:
@@ -320,6 +320,13 @@ class BatchJobs(Endpoint):
             if attempt == ATTEMPTS:
                 _LOG.warning("batch jobs at %s: %s; tagrpo goes on trying", self._endpoint.where, fault)
             await self._asker.pause(pause)
+
+
+def _fault_of(error: Exception) -> Fault:
+    """Classify a failed call; openai's client raises these types for a reply that is no JSON object."""
+    if isinstance(error, TypeError | AttributeError):
+        return Fault(kinds.INVALID_ANSWER, f"the reply cannot be read: {error!r}", billed=True)
+    return classify(error)
 
 
 def _error_message(job: Any) -> str:

@@ -48,7 +48,7 @@ async def work_on_run(
         counts = rows.count_tasks(session, run_id)
         finish_run(session, run_id, finished=OPEN not in counts)
     if OPEN not in counts:
-        return Outcome(was_complete=True)
+        return Outcome(was_complete=counts.keys() == {DONE})
     with closing(Store(db)) as store:
         worker = await store.write(rows.enter)
         asker = Asker(store, run_id, worker, models)

@@ -105,6 +105,7 @@ def open_run(
 
 
 _KINDS = {None: "", "propose": "rephrasing ", "eval": "eval ", "judge": "judging ", "train": "training "}
+_LISTS = {kind: f"`tagrpo runs list{f' --kind {kind}' if kind else ''}`" for kind in _KINDS}
 
 
 def find_run(session: Session, reference: str | None, kind: str | None = None) -> Run:
@@ -114,7 +115,7 @@ def find_run(session: Session, reference: str | None, kind: str | None = None) -
     else:
         matching, which = matching_runs(session, reference, kind), f"{reference} matches several runs"
     if not matching:
-        raise InputError(f"there are no {_KINDS[kind]}runs yet. `tagrpo runs list` shows how to start one.")
+        raise InputError(f"there are no {_KINDS[kind]}runs yet. {_LISTS[kind]} shows how to start one.")
     if len(matching) > 1:
         raise InputError(f"{which}. Choose one: {', '.join(sorted(run.name for run in matching))}.")
     return matching[0]
@@ -137,7 +138,7 @@ def matching_runs(session: Session, reference: str, kind: str | None = None) -> 
             "runs that you can name."
         )
     names = [run.name for run in of_kind]
-    others = suggest(reference, names, "" if names else "This database has none. See `tagrpo runs list`.")
+    others = suggest(reference, names, "" if names else f"This database has none. See {_LISTS[kind]}.")
     raise NotFoundError(f"there is no {_KINDS[kind]}run {reference!r}. {others}")
 
 

@@ -60,7 +60,7 @@ class MemoryPlan:
     @property
     def shortage(self) -> str | None:
         """What does not fit, and what to try; None where all does."""
-        rollout, update = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
+        rollout, update = "verl.actor_rollout_ref.rollout", "verl.actor_rollout_ref.actor"
         if self.fits:
             return None
         if self.concurrent < 1:
@@ -70,7 +70,11 @@ class MemoryPlan:
                 "GPUs"
             )
         if self.total("update") > self.gpu_gib:
-            lora = "" if self.adapter_parameters else ", or an adapter (actor_rollout_ref.model.lora_rank=32)"
+            lora = (
+                ""
+                if self.adapter_parameters
+                else ", or an adapter (verl.actor_rollout_ref.model.lora_rank=32)"
+            )
             return (
                 f"the update needs {self.total('update'):.0f} GiB, but a GPU has {self.gpu_gib:g} GiB. Lower "
                 f"{update}.ppo_max_token_len_per_gpu, or use more GPUs{lora}"

@@ -203,10 +203,11 @@ _OURS = re.compile(r"(?:InputError|PrerequisiteError): ")
 
 HINTS = {
     "CUDA out of memory": "the GPU ran out of memory: resume with a lower "
-    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu or actor_rollout_ref.rollout.gpu_memory_utilization "
-    "after the run's name (`tagrpo resume NAME KEY=VALUE`), or see `tagrpo train plan`",
+    "verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu or "
+    "verl.actor_rollout_ref.rollout.gpu_memory_utilization (`tagrpo resume NAME KEY=VALUE`), or see `tagrpo "
+    "train plan`",
     "No available memory for the cache blocks": "vLLM has no memory for its cache: raise "
-    "actor_rollout_ref.rollout.gpu_memory_utilization",
+    "verl.actor_rollout_ref.rollout.gpu_memory_utilization",
     "timed out during startup": "Ray did not start within 30 seconds on a busy machine: start again",
     "available GPUs 0": "Ray sees fewer GPUs than requested",
     "gated repo": "the model is gated: accept its terms on the Hub and set HF_TOKEN",
@@ -214,7 +215,7 @@ HINTS = {
     "AutoModelForCausalLMWithValueHead": "verl cannot import the installed TRL: run pip uninstall trl, or "
     "separate the environments",
     "max_token_len must be greater than the sequence length": "raise "
-    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu to the longest prompt plus response",
+    "verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu to the longest prompt plus response",
     "AF_UNIX path": "the path of Ray's temporary folder is too long: set RAY_TMPDIR to a short path",
 }
 """Words of a log, and what they mean."""

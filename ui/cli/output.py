@@ -176,10 +176,10 @@ def say(*parts: Part) -> None:
 
 def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
     """Yield the values that fit on a line, then tables and sections; empty values are left out."""
-    # keys that are data, such as names of models, stay as they are
-    data = title.rpartition(" ")[0].endswith("by") or not all(str(key).isidentifier() for key in record)
+    # keys that are data, such as names of models and findings, stay as they are
+    data = title.rpartition(" ")[0].endswith("by") or title.endswith(("errors", "findings", "versions"))
     items = [(str(key), value) for key, value in record.items() if not _left_out(key, value)]
-    named = {key if data else _label(key): value for key, value in items}
+    named = {_label(key) if key.isidentifier() and not data else key: value for key, value in items}
     lines = {name: line for name, value in named.items() if (line := one_line_value(value)) is not None}
     if title and lines:
         yield documents.Heading(title)

@@ -26,7 +26,7 @@ from trainer_adapter.verl.plugin import REWARD
 from trainer_adapter.verl.plugin.grading import grade, reward_function
 
 _GATHERED_FOR_S = 0.01
-_REQUESTS_A_CALL = 64
+_REQUESTS_PER_CALL = 64
 """So that several samplers share the work, and answers come back before the last of a step is drawn."""
 
 _OF_THE_LOOP = ("neighbors", "neighbor_ids", "neighbor_strategies")
@@ -66,7 +66,7 @@ class GatheringClient:
     async def _send_soon(self) -> None:
         await asyncio.sleep(_GATHERED_FOR_S)
         waiting, self._waiting = self._waiting, []
-        await asyncio.gather(*(self._send(part) for part in in_parts(waiting, _REQUESTS_A_CALL)))
+        await asyncio.gather(*(self._send(part) for part in in_parts(waiting, _REQUESTS_PER_CALL)))
 
     async def _send(self, requests: Sequence[_Request]) -> None:
         try:

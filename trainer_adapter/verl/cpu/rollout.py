@@ -96,7 +96,7 @@ class ResponseServer:
     async def generate_many(
         self, requests: Sequence[tuple[list[int], dict[str, Any]]]
     ) -> list[TokenOutput | BaseException]:
-        """Draw a response for each prompt and its sampling parameters; errors stand in their places."""
+        """Draw a response for each prompt and its sampling parameters; return errors in its place."""
         asked = [self.generate("", prompt_ids=ids, sampling_params=params) for ids, params in requests]
         return await asyncio.gather(*asked, return_exceptions=True)
 
@@ -180,7 +180,7 @@ class TransformersRollout(BaseRollout):  # type: ignore[misc]
         """Send all weights."""
         if peft_config is not None:
             raise ValueError(
-                "the CPU rollout needs merged weights. Set actor_rollout_ref.model.lora.merge=true"
+                "the CPU rollout needs merged weights. Set verl.actor_rollout_ref.model.lora.merge=true"
             )
         if wire_format != "named_tensors":
             raise ValueError(f"the CPU rollout needs full weights, not {wire_format}")
