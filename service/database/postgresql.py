@@ -33,9 +33,10 @@ _LIFE = "concat(pg_postmaster_start_time(), ' ', (SELECT stats_reset FROM pg_sta
 _TAKE_LOCK = f"SELECT pg_current_xact_id()::text FROM pg_advisory_xact_lock({WRITE_LOCK})"
 _WRITTEN = "SELECT pg_current_wal_insert_lsn()::text"
 # A server that crashed gives numbers of transactions anew where their log was not on disk: its first
-# checkpoint then lies before what was logged.
+# checkpoint then lies before what was logged, or the number is still to be given.
 _STATUS = (
-    f"SELECT CASE WHEN {_LIFE} <> %(life)s AND checkpoint_lsn < %(written)s::text::pg_lsn "
+    f"SELECT CASE WHEN {_LIFE} <> %(life)s AND (checkpoint_lsn < %(written)s::text::pg_lsn "
+    "OR %(number)s::text::xid8 >= pg_snapshot_xmax(pg_current_snapshot())) "
     "THEN 'aborted' ELSE pg_xact_status(%(number)s::text::xid8) END FROM pg_control_checkpoint()"
 )
 _READ_ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"

@@ -217,7 +217,7 @@ def test_a_name_stands_for_the_one_run_made_under_it(db):
             find_eval_run(session, "base")
         with pytest.raises(InputError, match="run 'rules' is of kind propose, not eval"):
             find_eval_run(session, "rules")
-        with pytest.raises(NotFoundError, match="no run 'pil'"):
+        with pytest.raises(NotFoundError, match="no eval run 'pil'"):
             find_eval_run(session, "pil")
 
 

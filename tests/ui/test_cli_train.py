@@ -75,7 +75,7 @@ def test_what_cannot_be_is_refused(cli, place):
             "train run grpo --data b": "Pass --model with a folder",
             "train run grpo dapo --model m": "grpo, dapo: give one recipe",
             "train run grpo --model m --set a tolerance=1%": "answer kind tolerance",
-            "train recipes grpoo": "no recipe 'grpoo'. Available: grpo,",
+            "train recipes grpoo": "no recipe 'grpoo'. Did you mean grpo?",
             "train recipes grpo verl.actor_rollout_ref.rollout.n=4": "recipe grpo sets this",
             "train recipes grpo advantage=mymod:fn": "module mymod cannot be imported",
             "train recipes grpo respones=2": "respones: unknown setting. Did you mean responses?",
