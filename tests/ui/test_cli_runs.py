@@ -56,7 +56,7 @@ def test_show_counts_and_names_what_is_missing(cli, run):
     code, out, err = cli("show", "math-run")
     assert (code, err) == (0, "")
     lines = squeezed(out)
-    assert {"complete 1", "neighbors wanted 3", "candidates accepted=4, rejected=1"} <= {*lines}
+    assert {"complete 1", "wanted 3", "candidates accepted=4, rejected=1"} <= {*lines}
     half, double = make_question("Halve 8.", "4").id, make_question("Double 8.", "16").id
     assert f"{half} 1 1 accepted, 1 rejected" in lines
     assert f"{double} 0 no candidate" in lines

@@ -48,13 +48,13 @@ _ID_SHOWN = 12  # long enough for `show`
 _STRONG = re.compile(r"\*\*([^*]+)\*\*")
 EMPTY: tuple[object, ...] = (None, "", [], {})
 RARE = (
-    *("images", "new_images", "golds_that_are_solutions", "missing_for_good", "overruled", "too_like"),
+    *("images", "new_images", "golds_that_are_solutions", "missing_for_good", "overruled", "missing"),
     *("suspects", "unpriced", "unreadable_questions", "final_questions", "doubtful_usd"),
 )
 """Numbers that text leaves out if they are 0."""
 LABELS = {
     "fewest_samples": "minimum samples per problem",
-    "golds_that_are_solutions": "gold answers that are whole solutions",
+    "missing_for_good": "permanently missing samples",
     "most_samples": "maximum samples per problem",
     "overruled": "grades changed by people",
     "proposals": "proposed candidates",
