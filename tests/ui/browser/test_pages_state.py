@@ -115,7 +115,7 @@ def test_a_failing_page(view_of, tmp_path):
     said = "".join(shown.values())
     assert SECRET not in said + out + error
     assert "Traceback" not in said
-    assert 'runs: "a" is no <b>run</b>; name one of `tagrpo runs list`.' in shown["/"]
+    assert 'runs: "a" is no <b>run</b>; name one of tagrpo runs list.' in shown["/"]
     assert "Something went wrong on this page.\nRuntimeError." in shown["/?bug=1"].replace("\n\n", "\n")
     assert f'File "{tmp_path}/page.py", line 7' in error
     assert "InputError" not in error
