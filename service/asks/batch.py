@@ -323,7 +323,7 @@ class BatchJobs(Endpoint):
 
 
 def _fault_of(error: Exception) -> Fault:
-    """Classify a failed call; openai's client raises these types for a reply that is no JSON object."""
+    """Classify a failed call; openai's client raises these types for a reply that is not a JSON object."""
     if isinstance(error, TypeError | AttributeError):
         return Fault(kinds.INVALID_ANSWER, f"the reply cannot be read: {error!r}", billed=True)
     return classify(error)
